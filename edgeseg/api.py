@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.in_memory import Data, Folder, open_data
-from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.data.open_data import Data, Folder, open_data
+from edgeseg.decision.judgement import JudgedPrediction, chance, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
@@ -40,7 +40,7 @@ from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.frames import Channels, check_frame
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.vision.group_by import GroupBy
-from edgeseg.vision.ignored import painted, read_regions
+from edgeseg.vision.ignored import paint_ignored, read_regions
 from edgeseg.vision.picture_kinds import Colour
 
 
@@ -59,19 +59,19 @@ class Model:
         return f"<edgeseg model of {name}: {config.backbone}, {height}x{width}>"
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> JsonObject:
         """Settings, weights, calibration, data and versions, as `edgeseg info` shows them."""
         return self.artefact.header()
 
     @property
     def fitted_colour(self) -> Colour | None:
-        """What the pictures of the fit were; None: the file does not say."""
+        """The kind of the pictures of the fit, grey or colour; None where the file does not say."""
         limits = self.artefact.calibration.thresholds.appearance
         return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:
-        """Scores above it are anomalous."""
+        """The threshold: scores above it are anomalous."""
         return self.artefact.calibration.score_threshold
 
     def predict(
@@ -91,13 +91,13 @@ class Model:
         )
         resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
-        input_hwc = painted(np.ascontiguousarray(input_hwc), config.geometry)
+        input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
         inside = view.inside(config.grid_hw)
         maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
         prediction = Prediction(
             map_hw=maps[0], score=float(scores[0]), appearance=appearance_of(input_hwc)
         )
-        return judged(
+        return judge(
             prediction,
             thresholds=self.artefact.calibration.thresholds,
             p_value=chance(prediction.score, self._good_scores),
@@ -118,7 +118,7 @@ class Model:
         progress: Progress = silent,
         visit: Visitor | None = None,
     ) -> Evaluation:
-        """PRO, ROC and F1 on the labelled test set of a dataset's folder."""
+        """Evaluate PRO, ROC and F1 on the labelled test set in a dataset's folder."""
         config = self.artefact.config
         if not isinstance(data, Dataset):
             data = open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed)
@@ -138,7 +138,7 @@ class Model:
         )
 
     def with_accuracy(self, evaluation: Evaluation) -> "Model":
-        """A model that carries these figures, in place of earlier ones on the same dataset."""
+        """Return a model with these figures, in place of earlier ones on the same dataset."""
         others = [
             entry for entry in self.artefact.accuracy if entry["dataset"] != evaluation.dataset
         ]
@@ -206,7 +206,7 @@ def _geometry(
     ignore: Folder | Iterable[Polygon],
     locate: str,
 ) -> Geometry:
-    """That of the settings, with what was given beside them."""
+    """Return the geometry of the settings with the regions and the locator given beside them."""
     if roi is not None:
         geometry = replace(geometry, roi=Roi.parse(",".join(map(str, roi))))
     regions = (

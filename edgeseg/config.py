@@ -1,11 +1,12 @@
-"""How a model is fitted: one frozen record that travels in the artefact."""
+"""The settings of a fit: one frozen record that is stored in the artefact."""
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.vision.geometry import PLAIN, Geometry
 from edgeseg.vision.tiles import Tiling
 
@@ -114,7 +115,7 @@ class FitConfig:
 
     @classmethod
     def preset(cls, name: str) -> "FitConfig":
-        """The settings known by a name."""
+        """Return the settings known by a name."""
         if name not in PRESETS:
             raise UsageError(f"preset {name!r} is unknown; expected one of {tuple(PRESETS)}")
         return PRESETS[name]
@@ -126,12 +127,12 @@ class FitConfig:
 
     @property
     def image_hw(self) -> tuple[int, int]:
-        """The size that images are brought to: the frame's, where there are tiles."""
+        """The size that images are resized to: that of the frame, where there are tiles."""
         return self.frame_hw or self.size_hw
 
     @property
     def tiling(self) -> Tiling | None:
-        """How a frame is cut, if it is."""
+        """How a frame is cut into tiles, if it is."""
         if self.frame_hw is None:
             return None
         return Tiling(
@@ -141,14 +142,14 @@ class FitConfig:
         )
 
     def with_options(self, options: dict[str, Any]) -> "FitConfig":
-        """A copy with some values replaced; an unknown name is refused."""
+        """Return a copy with some values replaced; an unknown name is refused."""
         unknown = sorted(set(options) - {item.name for item in fields(self)})
         if unknown:
             raise UsageError(f"unknown settings {unknown}; expected names of FitConfig")
         return replace(self, **options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+    def to_dict(self) -> JsonObject:
+        """Return plain JSON values."""
         values = asdict(self)
         if self.geometry == PLAIN:
             del values["geometry"]
@@ -158,7 +159,7 @@ class FitConfig:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FitConfig":
+    def from_dict(cls, values: JsonObject) -> "FitConfig":
         """Read what to_dict wrote; unknown keys are refused."""
         settings = {
             name: tuple(value) if isinstance(value, list) else value
@@ -178,7 +179,8 @@ def _is_rank(rank: float) -> bool:
 
 def _require(name: str, got: object, valid: bool, expected: str) -> None:
     if not valid:
-        raise UsageError(f"{name}={got!r}: expected {expected}")
+        shown = repr(got) if isinstance(got, str) else got
+        raise UsageError(Setting(name, shown), f": expected {expected}")
 
 
 DEFAULT_PRESET = "edge"

@@ -1,1 +1,1 @@
-"""From an artefact to one fused graph, and on to an engine."""
+"""Export an artefact as one fused graph, and build an engine from that."""

@@ -1,15 +1,15 @@
-"""Accuracy of the reference and of the file, on a labelled data set."""
+"""Measure the accuracy of the reference and of the exported file on a labelled data set."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
-from edgeseg.export.sessions import installed_backends
+from edgeseg.export.sessions import backend_predictors
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
 from edgeseg.modelfile.metadata import NUMERICS, AccuracyRow, ModelMetadata
@@ -19,7 +19,7 @@ from edgeseg.runtime.backends.session_options import AUTO
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredAccuracy:
-    """What a file's metadata and the report of its export say of its accuracy."""
+    """The accuracy of a file, for its metadata and for the report of its export."""
 
     rows: tuple[AccuracyRow, ...]
     before: Evaluation
@@ -27,18 +27,18 @@ class MeasuredAccuracy:
 
     @property
     def report(self) -> dict[str, float | None]:
-        """For the report of an export."""
+        """The figures for the report of an export."""
         return {"pro_before": self.before.pro, "pro_after": self.after.pro}
 
 
 def measure_accuracy(
     file: Path, stated: ModelMetadata, artefact: Artefact, dataset: Dataset, *, note: Note
 ) -> MeasuredAccuracy:
-    """Evaluate the reference and a file of which this is stated, each at its own threshold.
+    """Evaluate the reference and an exported file, each at its own threshold.
 
     Every row of the metadata says in which precision its figures were measured.
     """
-    backends = installed_backends(
+    backends = backend_predictors(
         file,
         precision=stated.precision,
         target=stated.target,
@@ -76,10 +76,10 @@ def _with_rows(
 
 
 def _table(before: Evaluation, after: Evaluation, *, name: str) -> str:
-    """What the file costs in accuracy, metric by metric."""
+    """Tabulate what the file costs in accuracy, metric by metric."""
     rows = [[f"accuracy on {after.dataset}", f"{EXACT}, as fitted", name]]
     for metric in stored_metrics():
         figures = (result.figures[metric.key] for result in (before, after))
         texts = ("-" if value is None else f"{value:.4f}" for value in figures)
         rows.append([metric.label, *texts])
-    return "\n".join(aligned(rows))
+    return "\n".join(align_columns(rows))

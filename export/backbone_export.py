@@ -1,4 +1,4 @@
-"""A backbone and W as one graph that a device fits through, with a blank model behind it.
+"""Export a backbone and W as one graph for fits on a device, with a blank model behind it.
 
 settings, weights, W --reference forward with a blank head--> trace --> graph with one output more
 """
@@ -21,7 +21,7 @@ from edgeseg.export.graph import (
     FACTOR,
     GraphOptions,
     build_graph,
-    checked,
+    check_graph,
     initializers,
     is_large,
 )
@@ -38,7 +38,7 @@ _HALF = 0.5  # no 1 and no 0, which the exporter would fold away
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneExport:
-    """What was written."""
+    """The file that was written, and the facts inside it."""
 
     path: Path
     facts: GraphFacts
@@ -51,7 +51,9 @@ def export_backbone(
     space = FeatureSpace.load(config, weights=weights, note=note)
     if space.config.geometry.regions:
         raise ExportError("ignore: regions come with the fit on the device; leave them out here")
-    graph = _blank(build_graph(_masked(space), GraphOptions(), size_hw=space.config.size_hw))
+    graph = _blank(
+        build_graph(_maskable_model(space), GraphOptions(), size_hw=space.config.size_hw)
+    )
     if is_large(graph):
         raise ExportError(
             "the graph holds over 2 GB, too much for one file; take a larger share or a smaller "
@@ -60,7 +62,7 @@ def export_backbone(
     tensor = embedding_tensor(graph)
     shape = [1, space.windows.cells, space.k]
     graph.graph.output.append(helper.make_tensor_value_info(tensor, 1, shape))
-    graph = checked(graph)
+    graph = check_graph(graph)
     facts = GraphFacts(
         config=space.config.to_dict(),
         weights=space.origin,
@@ -79,8 +81,8 @@ def export_backbone(
     return BackboneExport(path=out, facts=facts)
 
 
-def _masked(space: FeatureSpace) -> ReferenceModel:
-    """The forward with a head of the right shapes, and with cells that may be ignored."""
+def _maskable_model(space: FeatureSpace) -> ReferenceModel:
+    """Make the reference model with a head of the right shapes and a mask of ignored cells."""
     windows, k = space.windows, space.k
     rank = kept_directions(space.config.rank, k)
     model = ReferenceModel(
@@ -98,7 +100,7 @@ def _masked(space: FeatureSpace) -> ReferenceModel:
 
 
 def _blank(graph: ModelProto) -> ModelProto:
-    """Zeros where a fit will write, so that nothing is taken for a model."""
+    """Write zeros where a fit will write, so that nobody takes the graph for a model."""
     constants = initializers(graph)
     for name in (str(centring(graph).input[1]), FACTOR, "kept", "gain"):
         if name not in constants:

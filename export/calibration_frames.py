@@ -1,4 +1,4 @@
-"""Which good images a graph is quantised with and verified on."""
+"""Choose the images that a graph is quantised with and verified on."""
 
 from contextlib import suppress
 
@@ -21,9 +21,10 @@ _SYNTHETIC = 8
 
 
 def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]:
-    """Good inputs of a model (N, H, W, 3) to quantise with and to verify on.
+    """Return good inputs of a model (N, H, W, 3) to quantise with and to verify on.
 
-    From all over the dataset; where a model was fitted on tiles, of all their places in turn.
+    They are spread over the whole dataset. Of a model that was fitted on tiles, the place of the
+    tile changes from image to image.
     """
     most = frames_at_once(
         config.size_hw, most=CALIBRATION_IMAGES, least=LEAST_IMAGES, pixels=CALIBRATION_PIXELS
@@ -48,13 +49,13 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
 
 
 def synthetic_frames(config: FitConfig) -> NDArray[np.uint8]:
-    """Pictures of a part that the model does not know, where no others were given."""
+    """Draw pictures of a part that the model does not know, for exports without images."""
     scene = SceneGenerator(size_hw=config.size_hw, seed=config.seed)
     return np.stack([scene.good(index) for index in range(_SYNTHETIC)])
 
 
-def planted_copies(images: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint8]:
-    """A copy of each image with a planted defect; of those on which one can be seen."""
+def copies_with_defects(images: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint8]:
+    """Copy each image and plant a defect in it; images that would hide a defect are left out."""
     copies = []
     for place in range(len(images)):
         with suppress(DatasetError):

@@ -1,4 +1,4 @@
-"""A candidate made whole, fitted again through itself where there are good images, and judged."""
+"""Finish a candidate graph, refit the model through it if there are good images, and judge it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,26 +11,26 @@ from onnx import ModelProto
 
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.progress import Note, Progress, ignore, silent
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
 from edgeseg.decision.prediction import above
-from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, planted_copies
+from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, copies_with_defects
 from edgeseg.export.graph import save_graph, set_metadata
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.precision.makers import Candidate, Head
+from edgeseg.export.precision.makers import GraphCandidate, Head
 from edgeseg.export.precision.refit import (
     EMBEDDING,
     cut,
     embedder,
     embedding_tensor,
-    refitted,
+    refit,
     with_embedding,
 )
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.sessions import NAMES, Run, installed_backends, installed_runs
-from edgeseg.export.verify import Agreement, Verified, agreement, head_error, table
+from edgeseg.export.sessions import NAMES, Run, backend_predictors, backend_runs
+from edgeseg.export.verify import Agreement, VerificationFrames, agreement, head_error, table
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.model.predictor import Embedder, torch_predictor
@@ -45,8 +45,8 @@ _HEADS = 4  # frames on which what is behind the embedding is looked at alone
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """A candidate as a graph, what the file says of itself, and how it compares."""
+class TriedGraph:
+    """A finished candidate: its graph, its metadata, and how it compares with the reference."""
 
     text: str
     graph: ModelProto
@@ -55,11 +55,11 @@ class Made:
 
     @property
     def failures(self) -> list[str]:
-        """What is wrong with it, backend by backend."""
+        """The failed comparisons, one text per backend."""
         return [f"{row.backend}: {'; '.join(row.failures)}" for row in self.rows if row.failures]
 
-    def with_accuracy(self, rows: tuple[AccuracyRow, ...]) -> "Made":
-        """Return the same candidate, whose graph says its accuracy too."""
+    def with_accuracy(self, rows: tuple[AccuracyRow, ...]) -> "TriedGraph":
+        """Write the measured accuracy into the graph, and return the candidate with it."""
         metadata = replace(self.metadata, accuracy=rows)
         set_metadata(self.graph, metadata)
         return replace(self, metadata=metadata)
@@ -67,7 +67,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """All that candidates of one export are made and judged with."""
+    """The inputs and settings with which all candidates of one export are made and judged."""
 
     artefact: Artefact  # as it was fitted, in fp32: the reference
     folder: Path  # where the file will be
@@ -78,20 +78,20 @@ class Trial:
     note: Note = field(default=ignore)
     progress: Progress = field(default=silent)
 
-    def of(self, candidate: Candidate) -> Made:
-        """Make it and judge it."""
+    def run(self, candidate: GraphCandidate) -> TriedGraph:
+        """Finish a candidate and judge it."""
         if self.good is None or self.options.precision == EXACT:
             model = self.artefact.model()
-            graph = candidate.finished(Head(model=model, embed=model.embeddings))
-            return self._judged(candidate, graph, self.artefact)
-        with self._opened(cut(candidate.rounded), self.artefact, (EMBEDDING,)) as runs:
+            graph = candidate.finish(Head(model=model, embed=model.embeddings))
+            return self._judge(candidate, graph, self.artefact)
+        with self._open_probe(cut(candidate.rounded), self.artefact, (EMBEDDING,)) as runs:
             backend, opener = next(iter(runs.items()))
             embed = embedder(opener())
-            artefact = self._refitted(self.good, embed, backend=backend)
-            graph = candidate.finished(Head(model=artefact.model(), embed=embed))
-        return self._judged(candidate, graph, artefact, calibrated_in=backend)
+            artefact = self._refit(self.good, embed, backend=backend)
+            graph = candidate.finish(Head(model=artefact.model(), embed=embed))
+        return self._judge(candidate, graph, artefact, calibrated_in=backend)
 
-    def _refitted(self, good: Dataset, embed: Embedder, *, backend: str) -> Artefact:
+    def _refit(self, good: Dataset, embed: Embedder, *, backend: str) -> Artefact:
         precision = self.options.precision
         fitted, count = int(self.artefact.data["fitted"]), len(good.train)
         through = f"through the {precision} graph in {NAMES[backend]}"
@@ -101,52 +101,50 @@ class Trial:
                 f"the model was fitted on {fitted} images, and there are {count} of them now: it "
                 "knows the part less well than before; give all good images there are"
             )
-        artefact = refitted(self.artefact, embed, good, note=self.note, progress=self.progress)
+        artefact = refit(self.artefact, embed, good, note=self.note, progress=self.progress)
         calibration = artefact.calibration
         origin = replace(calibration.origin, precision=precision, backend=NAMES[backend])
         artefact = replace(artefact, calibration=replace(calibration, origin=origin))
         self.note(_thresholds(self.artefact, artefact, precision=precision))
         return artefact
 
-    def _judged(
+    def _judge(
         self,
-        candidate: Candidate,
+        candidate: GraphCandidate,
         graph: ModelProto,
         artefact: Artefact,
         *,
         calibrated_in: str | None = None,
-    ) -> Made:
+    ) -> TriedGraph:
         names = [output.name for output in graph.graph.output]
         metadata = self._metadata(artefact, outputs=names, calibrated_in=calibrated_in)
         set_metadata(graph, metadata)
         rows: tuple[Agreement, ...] = ()
         if self.options.verify:
-            rows = self._verified(graph, embedding_tensor(candidate.rounded), artefact)
+            rows = self._verify(graph, embedding_tensor(candidate.rounded), artefact)
             self.note(table(rows))
-        return Made(text=candidate.text, graph=graph, metadata=metadata, rows=rows)
+        return TriedGraph(text=candidate.text, graph=graph, metadata=metadata, rows=rows)
 
-    def _verified(
-        self, graph: ModelProto, tensor: str, artefact: Artefact
-    ) -> tuple[Agreement, ...]:
-        """The comparison of the file as it will be, in every backend that is installed here."""
-        refit = artefact is not self.artefact
-        frames = self._frames(refitted=refit)
+    def _verify(self, graph: ModelProto, tensor: str, artefact: Artefact) -> tuple[Agreement, ...]:
+        """Compare the file as it will be with the reference, in every backend that is installed."""
+        again = artefact is not self.artefact
+        frames = self._frames(refitted=again)
         heads: dict[str, float] = {}
-        if refit:
+        if again:
             model = artefact.model()
             probe = with_embedding(graph, tensor)
-            looked_at = frames.images[:: -(-len(frames.images) // _HEADS)]
-            with self._opened(probe, artefact, (EMBEDDING, "map")) as runs:
+            probed = frames.images[:: -(-len(frames.images) // _HEADS)]
+            with self._open_probe(probe, artefact, (EMBEDDING, "map")) as runs:
                 heads = {
-                    NAMES[name]: head_error(model, run(), looked_at) for name, run in runs.items()
+                    NAMES[name]: head_error(model, run(), probed) for name, run in runs.items()
                 }
         reference = torch_predictor(self.artefact.model())
         thresholds = (
             self.artefact.calibration.score_threshold,
             artefact.calibration.score_threshold,
         )
-        with self.saved(graph) as path:
-            backends = installed_backends(
+        with self.save(graph) as path:
+            backends = backend_predictors(
                 path,
                 precision=self.options.precision,
                 target=self.options.target,
@@ -166,16 +164,16 @@ class Trial:
                 for name, open_predictor in backends.items()
             )
 
-    def _frames(self, *, refitted: bool) -> Verified:
+    def _frames(self, *, refitted: bool) -> VerificationFrames:
         most, least = _MOST_DECIDED if refitted else _MOST_VERIFIED, _LEAST_VERIFIED
         size_hw = self.artefact.config.size_hw
         count = frames_at_once(size_hw, most=most, least=least, pixels=_MOST_VERIFIED * 512**2)
         images = self.images[:count]
         if not refitted:
             source = "synthetic images" if self.good is None else "calibration images"
-            return Verified(images=images, source=source)
-        planted = planted_copies(images, seed=self.artefact.config.seed)
-        return Verified(
+            return VerificationFrames(images=images, source=source)
+        planted = copies_with_defects(images, seed=self.artefact.config.seed)
+        return VerificationFrames(
             images=np.concatenate([images, planted]),
             source="good images, and copies of them with a planted defect",
             planted=len(planted),
@@ -196,22 +194,22 @@ class Trial:
         )
 
     @contextmanager
-    def saved(self, graph: ModelProto) -> Iterator[Path]:
-        """The graph as a file, in a folder of its own."""
+    def save(self, graph: ModelProto) -> Iterator[Path]:
+        """Save the graph as a file in a temporary folder."""
         with temporary_folder(self.folder, name="export") as folder:
             path = folder / "graph.onnx"
             save_graph(graph, path)
             yield path
 
     @contextmanager
-    def _opened(
+    def _open_probe(
         self, probe: ModelProto, artefact: Artefact, outputs: tuple[str, ...]
     ) -> Iterator[dict[str, Callable[[], Run]]]:
-        """Sessions of a look into the graph, which says its precision as the file will."""
+        """Open a graph with other outputs, which states the same precision as the file will."""
         metadata = self._metadata(artefact, outputs=("map", "score", "grid"))
         set_metadata(probe, metadata)
-        with self.saved(probe) as path:
-            yield installed_runs(
+        with self.save(probe) as path:
+            yield backend_runs(
                 path,
                 precision=self.options.precision,
                 target=self.options.target,
@@ -222,7 +220,7 @@ class Trial:
 
 
 def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> str:
-    """What the new moments did to the threshold, on images that were held out of them."""
+    """Tabulate what the new moments change in the threshold, on images held out of them."""
     rows = [["", "threshold", "good parts held out", "of them flagged", "planted found", "AUROC"]]
     for name, model in ((EXACT, reference), (precision, artefact)):
         calibration, planted = model.calibration, model.planted
@@ -235,4 +233,4 @@ def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> s
             separation = auroc(np.concatenate([scores, planted.scores]), labels)
             row[4:] = [f"{found} of {planted.count}", f"{separation:.3f}"]
         rows.append(row)
-    return "\n".join(aligned(rows))
+    return "\n".join(align_columns(rows))

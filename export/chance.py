@@ -1,4 +1,4 @@
-"""What a number of frames can show: a limit is broken where chance alone would hardly break it.
+"""Tell a difference from chance: a limit counts as broken only where chance would rarely do it.
 
 Sixteen frames cannot tell a loss of 2 % from none: one frame alone is 6 % of them. A limit on a
 share or on an AUROC is therefore the limit itself plus what a graph that just keeps it would exceed
@@ -15,7 +15,7 @@ _ONE_SIDED = 1.645  # standard deviations of a normal distribution that it excee
 
 
 def most_by_chance(share: float, count: int) -> int:
-    """The number of `count` frames that is exceeded at most once in twenty times (binomial)."""
+    """Return the number that a binomial count exceeds at most once in twenty times."""
     if share <= 0:
         return 0
     if share >= 1:
@@ -31,10 +31,10 @@ def most_by_chance(share: float, count: int) -> int:
 def loss_margin(
     wanted: NDArray[np.floating], candidate: NDArray[np.floating], *, good: int
 ) -> float:
-    """How far a loss of AUROC may be from the true one by chance, on these frames.
+    """Return how far a measured loss of AUROC may be from the true one by chance.
 
-    Both judge the same frames, of which the first `good` are good ones: DeLong's variance of the
-    difference, frame by frame, so that what is hard for both does not count.
+    Both judge the same frames, of which the first `good` are good ones. The margin is DeLong's
+    variance of the difference, frame by frame: what is hard for both does not count.
     """
     placed = [_placements(scores, good=good) for scores in (wanted, candidate)]
     variance = 0.0
@@ -47,7 +47,7 @@ def loss_margin(
 def _placements(
     scores: NDArray[np.floating], *, good: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each planted defect the share of good frames below it, and the other way round."""
+    """Return the share of good frames below each planted defect, and the other way round."""
     higher = scores[None, good:] - scores[:good, None]  # (good, planted)
     won = np.where(higher > 0, 1.0, np.where(higher == 0, 0.5, 0.0))
     return won.mean(axis=0), won.mean(axis=1)

@@ -1,4 +1,4 @@
-"""What an export has made."""
+"""The result of an export."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,14 @@ from edgeseg.modelfile.metadata import ModelMetadata
 if TYPE_CHECKING:
     from edgeseg.export.verify import Agreement
 
+ExportReport = dict[str, Any]  # plain values, for JSON
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """A file, what it says of itself, and how it was made and checked."""
+    """An exported file, its metadata, and how it was made and checked."""
 
     path: Path
     metadata: ModelMetadata
-    report: dict[str, Any]
+    report: ExportReport
     agreements: "tuple[Agreement, ...]"

@@ -1,4 +1,4 @@
-"""The reference forward as one self-contained ONNX graph."""
+"""Build the reference forward as one self-contained ONNX graph."""
 
 import copy
 import io
@@ -22,7 +22,7 @@ from onnx import (
 from torch import nn
 
 from edgeseg.base.errors import ExportError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.model.model_metadata import INPUT
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
@@ -97,7 +97,7 @@ def fold_scale(model: ReferenceModel) -> None:
 
 
 def clean(proto: ModelProto) -> ModelProto:
-    """Drop what only a debugger would read, check the graph and infer every shape."""
+    """Remove debug information, check the graph and infer every shape."""
     for node in proto.graph.node:
         node.ClearField("doc_string")
         del node.metadata_props[:]
@@ -113,11 +113,11 @@ def clean(proto: ModelProto) -> ModelProto:
     proto.graph.name = "edgeseg"
     proto.producer_name, proto.producer_version = "edgeseg", ""
     del proto.functions[:]
-    return checked(proto)
+    return check_graph(proto)
 
 
-def checked(proto: ModelProto) -> ModelProto:
-    """onnx.checker and strict shape inference; both must agree to the graph."""
+def check_graph(proto: ModelProto) -> ModelProto:
+    """Run onnx.checker and strict shape inference; return the graph with its shapes."""
     del proto.graph.value_info[:]
     if is_large(proto):  # neither check takes such a message; save_graph checks the file
         return proto
@@ -130,20 +130,20 @@ def checked(proto: ModelProto) -> ModelProto:
 
 
 def set_metadata(proto: ModelProto, metadata: ModelMetadata) -> None:
-    """Put the metadata into the file, where every runtime can read it."""
+    """Write the metadata into the file, where every runtime can read it."""
     del proto.metadata_props[:]
     helper.set_model_props(proto, {KEY: metadata.to_json()})
 
 
 def is_large(proto: ModelProto) -> bool:
-    """Too large for one message. Counted here, since ByteSize itself fails beyond 2 GiB."""
+    """Whether the graph is too large for one message; ByteSize itself fails beyond 2 GiB."""
     return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > LARGEST_FILE
 
 
 def save_graph(proto: ModelProto, path: Path) -> None:
     """Write the file in one step; a graph over 2 GB keeps its weights in NAME.onnx.data.
 
-    Metadata in it get the hash of all the rest.
+    The metadata inside get the hash of the rest of the file.
     """
     with replace_graph(proto, path):
         pass
@@ -151,8 +151,8 @@ def save_graph(proto: ModelProto, path: Path) -> None:
 
 @contextmanager
 def replace_graph(proto: ModelProto, path: Path) -> Iterator[tuple[Change, Path]]:
-    """Write a graph as `save_graph` does; give the change and the file before it has its name."""
-    path = resolved(path)
+    """Write a graph as `save_graph` does; yield the change and the file before its renaming."""
+    path = write_target(path)
     data = f"{path.name}.data"
     large = is_large(proto)
     with replacing(path.parent) as change:
@@ -160,14 +160,14 @@ def replace_graph(proto: ModelProto, path: Path) -> Iterator[tuple[Change, Path]
         if large:
             _write_pair(proto, staged, change.path(data))
         else:
-            staged.write_bytes(_hashed(proto))
+            staged.write_bytes(_message_with_hash(proto))
         yield change, staged
     if not large:
         path.with_name(data).unlink(missing_ok=True)  # of a larger graph that had this name before
 
 
-def _hashed(proto: ModelProto, *, data_sha256: str | None = None) -> bytes:
-    """The message as bytes, with its own hash in our metadata if it has any."""
+def _message_with_hash(proto: ModelProto, *, data_sha256: str | None = None) -> bytes:
+    """Serialise the message, with its own hash in our metadata if it has any."""
     written: bytes = proto.SerializeToString(deterministic=True)
     ours = [item for item in proto.metadata_props if item.key == KEY]
     for item in ours:
@@ -182,7 +182,7 @@ def _write_pair(proto: ModelProto, path: Path, data: Path) -> None:
     split.CopyFrom(proto)  # writing moves the weights out of the message
     external_data_helper.convert_model_to_external_data(split, location=data.name)
     external_data_helper.write_external_data_tensors(split, str(path.parent))
-    path.write_bytes(_hashed(split, data_sha256=file_sha256(data)))
+    path.write_bytes(_message_with_hash(split, data_sha256=file_sha256(data)))
     try:
         onnx.checker.check_model(path, full_check=True)
     except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
@@ -190,7 +190,7 @@ def _write_pair(proto: ModelProto, path: Path, data: Path) -> None:
 
 
 def quadratic_form(proto: ModelProto) -> NodeProto:
-    """The node that multiplies every location's embedding with its factor."""
+    """Find the node that multiplies every location's embedding with its factor."""
     node: NodeProto
     for node in proto.graph.node:
         if node.op_type == "MatMul" and FACTOR in node.input:
@@ -199,7 +199,7 @@ def quadratic_form(proto: ModelProto) -> NodeProto:
 
 
 def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
-    """Nodes that a tensor depends on, in the order of execution."""
+    """List the nodes that a tensor depends on, in the order of execution."""
     wanted, makers = {tensor}, []
     for node in reversed(proto.graph.node):
         if wanted.intersection(node.output):
@@ -209,13 +209,13 @@ def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
 
 
 def initializers(proto: ModelProto) -> dict[str, TensorProto]:
-    """Constants by name."""
+    """Return the graph's constants by name."""
     return {tensor.name: tensor for tensor in proto.graph.initializer}
 
 
 @contextmanager
 def quiet_logs(*names: str) -> Iterator[None]:
-    """Other packages log their steps; ours are the only ones a user should read."""
+    """Silence the loggers of other packages, so that users read only our own messages."""
     levels = {name: logging.getLogger(name).level for name in names}
     try:
         for name in names:

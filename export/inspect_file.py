@@ -1,4 +1,4 @@
-"""What an exported file is: for `edgeseg info`."""
+"""Describe an exported file, for `edgeseg info`."""
 
 import json
 import math
@@ -11,24 +11,25 @@ from edgeseg.base.files import file_sha256
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.seal import HASH_STATE
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
+Facts = dict[str, Any]  # plain values, for JSON and for print
 # The constants that only the quadratic form reads, as graph.py and quantise.py name them.
 _FACTORS = ("factor", "factor_int8", "factor_scale")
 
 
-def describe(path: Path) -> dict[str, Any]:
-    """Metadata, inputs, outputs, size, operators and the bytes the quadratic form reads."""
+def describe(path: Path) -> Facts:
+    """Collect metadata, inputs, outputs, size, operators and the bytes of the quadratic form."""
     if not path.is_file():
         raise RuntimeFailure(f"{path}: no such file; make one with `edgeseg export`")
     return _describe_onnx(path) if path.suffix == ".onnx" else _describe_plan(path)
 
 
-def _describe_onnx(path: Path) -> dict[str, Any]:
-    ours = embedded_text(path) is not None
+def _describe_onnx(path: Path) -> Facts:
+    ours = property_text(path) is not None
     metadata = file_metadata(path) if ours else None  # compares hashes before onnx parses it
     proto = _load(path)
     weights = path.with_name(f"{path.name}.data")  # of a graph over 2 GB
@@ -40,8 +41,8 @@ def _describe_onnx(path: Path) -> dict[str, Any]:
     return facts | {"hash": HASH_STATE, "metadata": _readable(metadata)}
 
 
-def _describe_plan(path: Path) -> dict[str, Any]:
-    """A plan is opaque: its sidecar describes it, and the graph beside it if it was built of it."""
+def _describe_plan(path: Path) -> Facts:
+    """Describe a plan by its sidecar, and by the graph that it was built from if it is there."""
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         raise RuntimeFailure(
@@ -52,7 +53,7 @@ def _describe_plan(path: Path) -> dict[str, Any]:
     low, _, high = metadata.input.batch
     count = low if low == high else "batch"
     sides = {"map": metadata.size_hw, "score": (), "grid": metadata.grid_hw}
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "inputs": {metadata.input.name: _tensor("uint8", [count, *metadata.size_hw, 3])},
         "outputs": {name: _tensor("float", [count, *sides[name]]) for name in metadata.outputs},
     }
@@ -80,7 +81,7 @@ def _load(path: Path) -> "ModelProto":
     return proto
 
 
-def _graph_facts(proto: "ModelProto", path: Path) -> dict[str, Any]:
+def _graph_facts(proto: "ModelProto", path: Path) -> Facts:
     try:
         return {
             "inputs": {_name(value.name): _shape(value) for value in proto.graph.input},
@@ -93,14 +94,14 @@ def _graph_facts(proto: "ModelProto", path: Path) -> dict[str, Any]:
 
 
 def _name(text: str | bytes) -> str:
-    """Protobuf gives a name that is not UTF-8 as bytes, where others have texts."""
+    """Return the name, or raise ValueError: protobuf gives bytes for one that is not UTF-8."""
     if not isinstance(text, str):
         raise ValueError(f"the name {text!r} is not UTF-8")
     return text
 
 
 def _form_bytes(proto: "ModelProto") -> int:
-    """Every factor is read once a frame: the number that decides the time on a CPU."""
+    """Sum the bytes of all factors. Each is read once a frame, which decides the time on a CPU."""
     from onnx import helper
 
     return sum(
@@ -110,8 +111,8 @@ def _form_bytes(proto: "ModelProto") -> int:
     )
 
 
-def _readable(metadata: ModelMetadata) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(metadata.to_json())
+def _readable(metadata: ModelMetadata) -> Facts:
+    values: Facts = json.loads(metadata.to_json())
     return values | {"threshold": values["threshold"] | {"method": metadata.threshold.method}}
 
 

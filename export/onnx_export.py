@@ -1,19 +1,19 @@
-"""An artefact to a verified ONNX file with its metadata."""
+"""Export an artefact as a verified ONNX file with its metadata."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from onnx import ModelProto
 
 from edgeseg.base.errors import ExportError, UsageError, VerificationError
 from edgeseg.base.files import file_sha256
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.accuracy import measure_accuracy
 from edgeseg.export.calibration_frames import calibration_frames, synthetic_frames
-from edgeseg.export.candidates import Made, Trial
-from edgeseg.export.exported import Exported
+from edgeseg.export.candidates import Trial, TriedGraph
+from edgeseg.export.exported import Exported, ExportReport
 from edgeseg.export.graph import GraphOptions, build_graph, is_large, replace_graph, save_graph
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import MAKERS, Task
@@ -24,7 +24,7 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import EXACT, precision_spec
 from edgeseg.runtime.backends.kept_choice import earlier_choice
 from edgeseg.runtime.backends.model_file import stage_sidecar
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 from edgeseg.runtime.backends.openvino_session import check_installed
 from edgeseg.runtime.backends.session_options import AUTO
 
@@ -42,9 +42,9 @@ def export_onnx(
 ) -> Exported:
     """Build, verify and write one graph and its sidecar; a graph that disagrees is set aside.
 
-    With good images a rounded graph is fitted again through itself, with labelled ones its accuracy
-    is measured. It takes its name, once, when all of that is done: until then an earlier export
-    stays as it is.
+    With good images a rounded graph is fitted again through itself. With labelled images its
+    accuracy is measured. The file gets its name once, after all of that: until then an earlier
+    export stays as it is.
     """
     _check(artefact, options, good)
     config = artefact.config
@@ -61,29 +61,29 @@ def export_onnx(
     )
     spec = artefact.spec
     task = Task(
-        graph=_traced(artefact, options),
+        graph=_trace(artefact, options),
         images=images,
         target=options.target,
         exact_layers=spec.exact_layers,
         rounds_backbone=spec.int8_on_cpus or options.target != "cpu",
     )
-    made, report = _chosen(trial, task)
+    made, report = _choose(trial, task)
     _set_aside_if_wrong(made.graph, out, made.rows)
     if labelled is not None:
-        made, report = _measured(trial, made, report, labelled, out)
+        made, report = _measure(trial, made, report, labelled, out)
     metadata = save_described(made.graph, out, made.metadata, note=note)
     return Exported(path=out, metadata=metadata, report=report, agreements=made.rows)
 
 
-def _measured(
-    trial: Trial, made: Made, report: dict[str, Any], labelled: Dataset, out: Path
-) -> tuple[Made, dict[str, Any]]:
-    """Measure accuracy at the threshold that the file will have; graph and report then say it."""
+def _measure(
+    trial: Trial, made: TriedGraph, report: ExportReport, labelled: Dataset, out: Path
+) -> tuple[TriedGraph, ExportReport]:
+    """Measure accuracy at the threshold that the file will have, for the graph and the report."""
     stated = ModelMetadata.from_json(made.metadata.to_json(), source=str(out))
     earlier = earlier_choice(out, note=ignore)  # whoever writes the file tells of it
     if earlier is not None:
-        stated = earlier.carried_to(stated, note=ignore)
-    with trial.saved(made.graph) as file:
+        stated = earlier.carry_to(stated, note=ignore)
+    with trial.save(made.graph) as file:
         measured = measure_accuracy(file, stated, trial.artefact, labelled, note=trial.note)
     return made.with_accuracy(measured.rows), report | measured.report
 
@@ -91,16 +91,17 @@ def _measured(
 def save_described(
     graph: ModelProto, out: Path, metadata: ModelMetadata, *, note: Note = ignore
 ) -> ModelMetadata:
-    """Write a graph and its sidecar as one: there is the old pair or the new one.
+    """Write a graph and its sidecar in one step, so that both are old or both are new.
 
-    What was chosen of an earlier file of that name stays, if it is of the same model.
+    Threshold and regions that were chosen for an earlier file of that name stay, if the model
+    is the same.
     """
     earlier = earlier_choice(out, note=note)
     with replace_graph(graph, out) as (change, written):
-        text = embedded_text(written)  # with the hash of the graph
-        told = ModelMetadata.from_json(text, source=str(out)) if text else metadata
-        told = told if earlier is None else earlier.carried_to(told, note=note)
-        described = replace(told, onnx_sha256=file_sha256(written))
+        text = property_text(written)  # with the hash of the graph
+        stated = ModelMetadata.from_json(text, source=str(out)) if text else metadata
+        stated = stated if earlier is None else earlier.carry_to(stated, note=note)
+        described = replace(stated, onnx_sha256=file_sha256(written))
         stage_sidecar(change, written.name, described)
     return described
 
@@ -109,25 +110,31 @@ def _check(artefact: Artefact, options: ExportOptions, good: Dataset | None) -> 
     precision = precision_spec(options.precision)
     if artefact.origin.random and not options.allow_random_weights:
         raise ExportError(
-            "the backbone has random weights, so its maps mean nothing; fit with real weights, "
-            "or pass allow_random_weights=True to export it for timing"
+            "the backbone has random weights, so its maps mean nothing; fit with real "
+            "weights, or pass ",
+            Setting("allow_random_weights", True),
+            " to export it for timing",
         )
     if precision.needs_images and good is None:
         raise UsageError(
-            f"precision={precision.name} needs good images to calibrate on; pass "
-            "calibrate=FOLDER, the images the model was fitted on will do"
+            Setting("precision", precision.name),
+            " needs good images to calibrate on; pass ",
+            Setting("calibrate", "FOLDER"),
+            ", the images the model was fitted on will do",
         )
     if options.backend != AUTO and good is None:
         raise UsageError(
-            f"backend={options.backend}: the session that good images go through, and there are "
-            "none; pass calibrate=FOLDER, or leave it out"
+            Setting("backend", options.backend),
+            ": the session that good images go through, and there are none; pass ",
+            Setting("calibrate", "FOLDER"),
+            ", or leave it out",
         )
     check_arithmetic(precision)
     if options.backend == "openvino":
         check_installed()
 
 
-def _traced(artefact: Artefact, options: ExportOptions) -> ModelProto:
+def _trace(artefact: Artefact, options: ExportOptions) -> ModelProto:
     precision = precision_spec(options.precision)
     graph = build_graph(
         artefact.model(),
@@ -140,22 +147,23 @@ def _traced(artefact: Artefact, options: ExportOptions) -> ModelProto:
     )
     if precision.name != EXACT and is_large(graph):
         raise ExportError(
-            f"the {EXACT} graph holds over 2 GB, too much to be made {precision.name}; fit with a "
-            f"larger share or a smaller size, k or rank, or export with precision={EXACT}"
+            f"the {EXACT} graph holds over 2 GB, too much to be made {precision.name}; fit "
+            "with a larger share or a smaller size, k or rank, or export with ",
+            Setting("precision", EXACT),
         )
     return graph
 
 
-def _chosen(trial: Trial, task: Task) -> tuple[Made, dict[str, Any]]:
-    """The first candidate that decides as the reference does, else the last; and the report."""
+def _choose(trial: Trial, task: Task) -> tuple[TriedGraph, ExportReport]:
+    """Return the first candidate that decides as the reference does, or the last, and a report."""
     refused: dict[str, list[str]] = {}
     for candidate in MAKERS[trial.options.precision](task):
-        made = trial.of(candidate)
+        made = trial.run(candidate)
         if not made.failures:
             break
         refused[made.text] = made.failures
         trial.note(f"{made.text}: does not decide as {EXACT} does")
-    report: dict[str, Any] = {"precision": made.text}
+    report: ExportReport = {"precision": made.text}
     if made.metadata.calibrated_in is not None:
         report["calibrated_in"] = made.metadata.calibrated_in
     return made, report | ({"refused": refused} if refused else {})
@@ -169,5 +177,6 @@ def _set_aside_if_wrong(graph: ModelProto, out: Path, rows: tuple[Agreement, ...
     save_graph(graph, failed)
     raise VerificationError(
         f"{out}: disagrees with the reference in {', '.join(row.backend for row in wrong)} "
-        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher precision="
+        f"({'; '.join(wrong[0].failures)}); it is kept as {failed}, try a higher ",
+        Setting("precision"),
     )

@@ -1,11 +1,12 @@
-"""What may be asked of an export; read by the command line, so it loads nothing heavy."""
+"""Options of an export; the command line reads them, so this module loads nothing heavy."""
 
 from dataclasses import dataclass
 
 import click
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.options import Entry
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import RegistryName
 from edgeseg.base.typed_options import typed
 from edgeseg.modelfile.precisions import EXACT, PRECISIONS, Precision, precision_spec
 from edgeseg.runtime.backends.session_options import AUTO
@@ -15,19 +16,19 @@ TARGETS = ("cpu", "trt")  # int8 graphs differ
 SESSIONS = (AUTO, "cpu", "openvino")
 
 
-def _explained(precision: Precision) -> str:
+def _describe(precision: Precision) -> str:
     needs = ", needs --calibrate" if precision.needs_images else ""
     return f"{precision.name}: {precision.meaning}{needs}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What kind of graph is wanted."""
+    """The kind of graph to export."""
 
     precision: str = typed(
         EXACT,
-        f"Written into the graph. {' '.join(map(_explained, PRECISIONS.values()))}",
-        kind=Entry(PRECISIONS),
+        f"Written into the graph. {' '.join(map(_describe, PRECISIONS.values()))}",
+        kind=RegistryName(PRECISIONS),
     )
     target: str = typed(
         "cpu",
@@ -52,25 +53,32 @@ class ExportOptions:
     def __post_init__(self) -> None:
         precision = precision_spec(self.precision)
         if self.target not in TARGETS:
-            raise UsageError(f"target={self.target!r}: expected one of {TARGETS}")
+            raise UsageError(Setting("target", repr(self.target)), f": expected one of {TARGETS}")
         if self.backend not in SESSIONS:
-            raise UsageError(f"backend={self.backend!r}: expected one of {SESSIONS}")
+            raise UsageError(
+                Setting("backend", repr(self.backend)), f": expected one of {SESSIONS}"
+            )
         if self.backend != AUTO:
             self._check_backend(precision)
 
     def _check_backend(self, precision: Precision) -> None:
         if self.precision == EXACT:
             raise UsageError(
-                f"backend={self.backend}: the session in which a rounded file is calibrated, and "
-                f"precision={EXACT} is the same in all; leave it out"
+                Setting("backend", self.backend),
+                ": the session in which a rounded file is calibrated, and ",
+                Setting("precision", EXACT),
+                " is the same in all; leave it out",
             )
         if self.target == "trt":
             raise UsageError(
-                f"backend={self.backend}: a file for TensorRT does not run there; leave it out, "
-                "and run `edgeseg calibrate` on the device"
+                Setting("backend", self.backend),
+                ": a file for TensorRT does not run there; leave it out, and run `edgeseg "
+                "calibrate` on the device",
             )
         if precision.arithmetic != "float32" and self.backend != "openvino":
             raise UsageError(
-                f"backend={self.backend}: does not compute in {precision.arithmetic}; "
-                f"precision={self.precision} runs in OpenVINO alone"
+                Setting("backend", self.backend),
+                f": does not compute in {precision.arithmetic}; ",
+                Setting("precision", self.precision),
+                " runs in OpenVINO alone",
             )

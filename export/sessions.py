@@ -1,4 +1,4 @@
-"""An exported file in every backend of this computer, opened as a stream opens it."""
+"""Open an exported file in every backend of this computer, as a stream opens it."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
 from edgeseg.model.predictor import Predictor
@@ -33,7 +34,7 @@ NAMES = {
 _CAPABILITIES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}  # OpenVINO's names
 
 
-def installed_runs(
+def backend_runs(
     path: Path,
     *,
     precision: str,
@@ -42,9 +43,10 @@ def installed_runs(
     backend: str = AUTO,
     outputs: tuple[str, ...] = MAP_AND_SCORE,
 ) -> dict[str, Callable[[], Run]]:
-    """Every backend on this machine that can run the file, by its entry of NAMES.
+    """Return a function that opens the file, for every backend here that can run it.
 
-    The first one is what the file is made for. They take any number of frames.
+    The keys are those of NAMES. The first backend is the one that the file is made for. Sessions
+    take any number of frames.
     """
     spec = precision_spec(precision)
     runs: dict[str, Callable[[], Run]] = {}
@@ -61,7 +63,7 @@ def installed_runs(
     return {name: runs[name] for name in sorted(runs, key=lambda name: name != backend)}
 
 
-def installed_backends(
+def backend_predictors(
     path: Path,
     *,
     precision: str,
@@ -70,12 +72,12 @@ def installed_backends(
     backend: str = AUTO,
     head: GaussianHead | None = None,
 ) -> dict[str, Callable[[], Predictor]]:
-    """The same as predictors of maps and scores, by the names that people know.
+    """Return `backend_runs` as predictors of maps and scores, by the names that people know.
 
-    Of a file with its grid `head` says how parts that reach beyond their picture are judged.
+    For a file with its grid, `head` judges parts that reach beyond their picture.
     """
     outputs = MAP_AND_SCORE if head is None else (*MAP_AND_SCORE, "grid")
-    runs = installed_runs(
+    runs = backend_runs(
         path, precision=precision, target=target, batch=batch, backend=backend, outputs=outputs
     )
     return {NAMES[name]: _predictor(opener, head) for name, opener in runs.items()}
@@ -103,7 +105,7 @@ def _predictor(opener: Callable[[], Run], head: GaussianHead | None) -> Callable
 
 
 def _onnxruntime(path: Path, outputs: tuple[str, ...], *, exact: bool) -> Run:
-    """ONNX Runtime as a stream has it; `exact` runs the graph as written, as TensorRT does."""
+    """Open ONNX Runtime as a stream does; `exact` runs the graph as written, like TensorRT."""
     how = onnxruntime.RunOptions()
     session: Any
     if exact:
@@ -117,7 +119,7 @@ def _onnxruntime(path: Path, outputs: tuple[str, ...], *, exact: bool) -> Run:
 
 
 def _openvino(path: Path, outputs: tuple[str, ...], spec: Precision) -> Run:
-    """OpenVINO as a stream has it."""
+    """Open OpenVINO as a stream does."""
     compiled = compile_openvino(read_openvino(path), SessionOptions(), model=path)
     if spec.arithmetic != "float32" and arithmetic(compiled) != spec.arithmetic:
         raise no_arithmetic(spec)
@@ -130,7 +132,7 @@ def _openvino(path: Path, outputs: tuple[str, ...], spec: Precision) -> Run:
 
 
 def check_arithmetic(spec: Precision) -> None:
-    """Refuse a precision that this processor does not compute in, before any work."""
+    """Refuse a precision that this processor does not compute in, before any work begins."""
     if spec.arithmetic == "float32":
         return
     if find_spec("openvino") is None:
@@ -142,27 +144,31 @@ def check_arithmetic(spec: Precision) -> None:
 
 
 def processor_computes_in(core: Any, spec: Precision) -> bool:
-    """Asked of OpenVINO, which takes a hint for what it does not have without a word."""
+    """Ask OpenVINO whether the processor has a precision; it ignores unknown hints silently."""
     return _CAPABILITIES[spec.arithmetic] in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _no_openvino(spec: Precision) -> ExportError:
     return ExportError(
-        f"precision={spec.name} runs in OpenVINO alone, which is not installed; "
-        f"`pip install edgeseg[openvino]`, or export with precision={EXACT}"
+        Setting("precision", spec.name),
+        " runs in OpenVINO alone, which is not installed; `pip install edgeseg[openvino]`, or "
+        "export with ",
+        Setting("precision", EXACT),
     )
 
 
 def no_arithmetic(spec: Precision) -> ExportError:
-    """This processor computes in something else, so nothing that is measured here would be true."""
+    """Make the error for a precision that this processor does not compute in."""
     return ExportError(
-        f"precision={spec.name}: this processor has no {spec.arithmetic}; export on the computer "
-        f"that will run the file, or with precision={EXACT}"
+        Setting("precision", spec.name),
+        f": this processor has no {spec.arithmetic}; export on the computer that will run the "
+        "file, or with ",
+        Setting("precision", EXACT),
     )
 
 
 def in_batches(run: Run, batch: tuple[int, int, int]) -> Run:
-    """Any number of frames through a graph that takes min to max of them at once."""
+    """Wrap a graph of fixed or bounded batch size, so that it takes any number of frames."""
     low, _, high = batch
 
     def run_all(frames: Frames) -> tuple[Maps, ...]:

@@ -1,4 +1,4 @@
-"""A model repository for NVIDIA Triton: NAME/config.pbtxt and NAME/1/model.onnx or model.plan."""
+"""Write a model repository for NVIDIA Triton: NAME/config.pbtxt, NAME/1/model.onnx or .plan."""
 
 import re
 from dataclasses import replace
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import ExportError, UsageError
 from edgeseg.base.files import copy_file, file_sha256, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.metadata import KEY, MODEL_SUFFIXES, ModelMetadata
 
 _VERSION = "1"  # Triton serves the highest numbered folder
@@ -16,7 +17,7 @@ _FILES = ("model.onnx", "model.plan")
 def write_triton(
     model_path: Path, folder: Path, *, metadata: ModelMetadata, name: str | None = None
 ) -> Path:
-    """Put a model into the repository `folder`; return the model's own folder in it."""
+    """Copy a model into the repository `folder`; return the model's own folder in it."""
     name = metadata.name if name is None else name
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
         raise UsageError(
@@ -48,7 +49,7 @@ def write_triton(
 
 
 def triton_config(metadata: ModelMetadata, *, name: str) -> str:
-    """The text of config.pbtxt."""
+    """Write the text of config.pbtxt."""
     low, _, high = metadata.input.batch
     batched = low < high
     is_plan = metadata.plan is not None
@@ -80,7 +81,7 @@ def triton_config(metadata: ModelMetadata, *, name: str) -> str:
 
 
 def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
-    """Refuse what Triton could not serve; return the metadata as they belong to this file."""
+    """Refuse what Triton could not serve; return the metadata of this file."""
     if not model_path.is_file():
         raise ExportError(f"{model_path}: no such file; make it with `edgeseg export`")
     if model_path.suffix not in MODEL_SUFFIXES:
@@ -93,8 +94,10 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         raise ExportError(f"{model_path}: its metadata does not describe a plan; build it again")
     elif metadata.plan.builder != "tensorrt":
         raise ExportError(
-            f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve the "
-            ".onnx, or build with builder=tensorrt on a GPU like the server's"
+            f"{model_path}: built by TensorRT-RTX, and Triton loads plans of TensorRT; serve "
+            "the .onnx, or build with ",
+            Setting("builder", "tensorrt"),
+            " on a GPU like the server's",
         )
     else:
         expected = metadata.plan.plan_sha256
@@ -107,7 +110,8 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
     if 1 < low < high:
         raise ExportError(
             f"{model_path}: batches of {low} to {high}, and Triton sends single frames too; "
-            f"export it with batch={(1, low, high)}"
+            "export it with ",
+            Setting("batch", (1, low, high)),
         )
     return metadata if metadata.plan else replace(metadata, onnx_sha256=digest)
 
@@ -137,7 +141,7 @@ def _kind(metadata: ModelMetadata) -> str:
 
 
 def _warmup(name: str, dims: list[int]) -> str:
-    """One black frame at start, so that no camera waits for the first allocation."""
+    """Configure one black frame at the start, so that no camera waits for the first allocation."""
     return (
         'model_warmup [ { name: "black frame" batch_size: 1 inputs { '
         f'key: "{name}" value {{ data_type: TYPE_UINT8 dims: {dims} zero_data: true }} }} }} ]'

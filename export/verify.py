@@ -1,4 +1,4 @@
-"""Does the exported graph say what the reference says? Measured after every export."""
+"""Verify an exported graph: compare it with the reference, after every export."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
 from edgeseg.decision.prediction import above
@@ -24,8 +24,8 @@ TIED = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
-    """What both see: good frames, then copies of them with a planted defect, if there are any."""
+class VerificationFrames:
+    """The frames of a comparison: good ones, then copies of them with a planted defect."""
 
     images: Frames  # (N, H, W, 3)
     source: str  # what the frames are
@@ -56,29 +56,30 @@ class Agreement:
 
     @property
     def passed(self) -> bool:
-        """Within the tolerance."""
+        """Whether the candidate is within the tolerance."""
         return not self.failures
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain values for JSON."""
         return asdict(self) | {"passed": self.passed}
 
 
 def agreement(
     reference: Predictor,
     candidate: Predictor,
-    frames: Verified,
+    frames: VerificationFrames,
     *,
     backend: str,
     thresholds: tuple[float, float],
     tolerance: Tolerance,
     head_error: float | None = None,
 ) -> Agreement:
-    """Compare maps, scores and verdicts on the same frames; thresholds are of both in turn.
+    """Compare maps, scores and verdicts on the same frames.
 
-    The reference sees one frame at a time, so a graph that mixes the frames of a batch is caught.
+    `thresholds` are those of the reference and of the candidate. The reference sees one frame at a
+    time, so a graph that mixes the frames of a batch is caught.
     """
-    wanted_scores, candidate_scores, error, span = _compared(reference, candidate, frames.images)
+    wanted_scores, candidate_scores, error, span = _compare(reference, candidate, frames.images)
     scores = (wanted_scores, candidate_scores)
     verdicts = [above(part, limit) for part, limit in zip(scores, thresholds, strict=True)]
     limits = np.array(thresholds)[:, None]
@@ -107,7 +108,7 @@ def agreement(
     )
     if not finite or row.head_error == -1.0:
         return row
-    order = ordered(*scores, apart=tolerance.mean_error * span)
+    order = order_agreement(*scores, apart=tolerance.mean_error * span)
     failures = _failures(row, tolerance, order=order, refitted=frames.refitted)
     return Agreement(**{**vars(row), "failures": failures})
 
@@ -118,12 +119,12 @@ def _separations(scores: tuple[Maps, Maps], *, good: int) -> tuple[float, float]
     return wanted, candidate
 
 
-def _compared(
+def _compare(
     reference: Predictor, candidate: Predictor, frames: Frames
 ) -> tuple[Maps, Maps, Maps, float]:
-    """Both kinds of scores, the map's error as a share of the reference's range, and the range.
+    """Return both sets of scores, the map's error as a share of its range, and that range.
 
-    A few frames at a time where they are large: of their maps only the difference is kept.
+    Large frames are compared a few at a time, and only the difference of their maps is kept.
     """
     step = frames_at_once(frames.shape[1:3], most=len(frames))
     scores, errors, low, high = [], [], np.inf, -np.inf
@@ -144,15 +145,16 @@ def _compared(
 
 @torch.no_grad()
 def head_error(model: ReferenceModel, run: Run, frames: Frames) -> float:
-    """Mean error of the map that a graph makes of its own embedding, as a share of its range.
+    """Measure the mean error of the map that a graph makes of its own embedding.
 
-    `run` gives that embedding (N, P, k) and the map of each frame.
+    The error is a share of the map's range. `run` gives the embedding (N, P, k) and the map of each
+    frame.
     """
     total, low, high = 0.0, np.inf, -np.inf
     for frame in frames:
         embedded, maps = run(frame[None])
         grid = torch.from_numpy(embedded).mT.reshape(1, -1, *model.windows.grid_hw)
-        wanted = model.to_image(model.counted(model.distances(grid)))[0].numpy()
+        wanted = model.to_image(model.mask_ignored(model.distances(grid)))[0].numpy()
         total += float(np.abs(wanted - maps).mean())
         low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
     return total / len(frames) / max(high - low, 1e-6)
@@ -161,7 +163,7 @@ def head_error(model: ReferenceModel, run: Run, frames: Frames) -> float:
 def _failures(
     row: Agreement, limits: Tolerance, *, order: float, refitted: bool
 ) -> tuple[str, ...]:
-    """What is beyond the tolerance, in words."""
+    """List in words what is beyond the tolerance."""
     # A few images with scores nearer to each other than what may differ have no order to lose.
     ranks = max(row.rank_correlation, order)
     checks: list[tuple[str, float, str, float]] = []
@@ -187,19 +189,22 @@ def _failures(
     )
 
 
-def ordered(
+def order_agreement(
     wanted: NDArray[np.floating[Any]], candidate: NDArray[np.floating[Any]], *, apart: float
 ) -> float:
-    """How well pairs of scores keep their order, 1 to -1, of those more than `apart` apart."""
+    """Measure how well pairs of scores keep their order, from 1 to -1.
+
+    Only pairs that are more than `apart` apart count.
+    """
     wanted_steps, steps = (a[:, None] - a[None, :] for a in (wanted, candidate))
     clear = wanted_steps > apart
     return float(np.sign(steps[clear]).mean()) if clear.any() else 1.0
 
 
 def rank_correlation(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> float:
-    """Spearman's: the correlation of ranks, ties sharing theirs.
+    """Spearman's correlation of ranks; equal values share a rank.
 
-    It is undefined where all are tied: then 1.0 if they are in both, else 0.0.
+    It is undefined where all values are equal: then 1.0 if they are in both, else 0.0.
     """
     centred = [ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b))]
     norms = [float(np.linalg.norm(ranks)) for ranks in centred]
@@ -216,7 +221,7 @@ def _ranks(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 
 def table(rows: Sequence[Agreement]) -> str:
-    """The comparison as people read it."""
+    """Format the comparison as a table for people."""
     refitted = any(row.head_error is not None for row in rows)
     errors: dict[str, Callable[[Agreement], str]] = {
         "head error": lambda row: f"{row.head_error or 0.0:.1e}"
@@ -240,7 +245,7 @@ def table(rows: Sequence[Agreement]) -> str:
         }
     columns["verdict"] = lambda row: "; ".join(row.failures) or "agrees"
     cells = [list(columns), *([text(row) for text in columns.values()] for row in rows)]
-    lines = aligned(cells, last_left=True)
+    lines = align_columns(cells, last_left=True)
     return "\n".join([*lines, _legend(rows[0], refitted=refitted)])
 
 

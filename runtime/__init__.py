@@ -1,4 +1,4 @@
-"""The light runtime: camera frames in, verdicts and latency out. No torch, no onnx."""
+"""Run an exported model on a device: camera frames in, verdicts and latency out, without torch."""
 
 import os
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
 
     "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
-    `threads` are all cores unless given; `spin` lets them watch for the next frame, awake.
-    `threshold` replaces the model's own. `trust` are public keys: what none of them has signed
-    is refused, and so is a version below the one that ran here.
+    `threads` are all cores unless given; `spin` keeps them awake for the next frame.
+    `threshold` replaces the model's own. `trust` are public keys: a file that none of them has
+    signed is refused, and so is a version below the one that ran here.
 
         with edgeseg.runtime.open("part.onnx") as detector:
             result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions

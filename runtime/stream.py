@@ -1,4 +1,4 @@
-"""`python runtime/stream.py`, from any folder: the command `edgeseg stream` of a device."""
+"""Run `python runtime/stream.py` from any folder: the command `edgeseg stream` of a device."""
 
 from edgeseg.cli.stream_command import stream as stream
 

@@ -12,7 +12,7 @@ import edgeseg
 import edgeseg.runtime
 from edgeseg.api import Model, fit, load
 from edgeseg.base.errors import ArtefactError, DatasetError, UsageError
-from edgeseg.data.in_memory import Data
+from edgeseg.data.open_data import Data
 from edgeseg.model.artefact import load_artefact
 from edgeseg.vision.images import read_image, resize_image
 from tests.support.commands import FIT, succeed

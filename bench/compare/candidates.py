@@ -1,15 +1,23 @@
 """What `edgeseg bench compare`, `bench peers`, `bench small` and `edgeseg tune` compare.
 
-Light, for the command line to take its defaults from.
+Light, for the command line to take its options from.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
+
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import SIZE, RegistryName
+from edgeseg.base.typed_options import REQUIRED, same_as, typed
 from edgeseg.bench.latency.turns import Schedule
-from edgeseg.config import FitConfig
+from edgeseg.config import DEFAULT_PRESET, PRESETS, FitConfig
+from edgeseg.model.backbones import BACKBONES as ALL_BACKBONES
+from edgeseg.modelfile.precisions import PRECISIONS
+from edgeseg.runtime.backends.choose import backend_names
 from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
 
 BACKBONES = (FitConfig().backbone, "resnet18", "mobilenet_v3_small", "efficientnet_lite0")
@@ -19,6 +27,7 @@ PEERS = {
     "patchcore": "anomalib PatchCore",
     "efficientad": "anomalib EfficientAD-S",
 }
+_BACKEND = click.Choice(backend_names())
 GLANCE = Schedule(rounds=5, turn=5, warmup=5, streamed=2)
 
 
@@ -56,9 +65,14 @@ class PeerOptions:
     """Which of anomalib's models are measured, and with what."""
 
     python: Path  # an interpreter that can import anomalib
-    names: tuple[str, ...] = tuple(PEERS)
+    names: tuple[str, ...] = typed(
+        tuple(PEERS),
+        "Model of anomalib to measure. May be repeated.",
+        kind=RegistryName(PEERS),
+        flags=("--peer",),
+    )
     backbone: str = "resnet18"
-    coreset: float = 0.01  # of PatchCore
+    coreset: float = typed(0.01, "Share of the features that PatchCore keeps.")
     timeout_s: int = 7200  # for one peer on one category
 
     def __post_init__(self) -> None:
@@ -74,11 +88,22 @@ class CompareOptions:
     data: Path
     models: tuple[OurModel, ...]
     peers: PeerOptions | None = None
-    backends: tuple[str, ...] = ("cpu",)
+    backends: tuple[str, ...] = typed(
+        ("cpu",),
+        "What runs the models that are timed. May be repeated.",
+        kind=_BACKEND,
+        flags=("--backend",),
+    )
     size_hw: tuple[int, int] = (256, 256)
-    seeds: int = 1
-    limit: int | None = None
-    weights: str | None = None  # "random" times backbones whose weights are not here
+    seeds: int = typed(1, "Random embeddings per setting.", kind=click.IntRange(1))
+    limit: int | None = typed(
+        None,
+        "At most N images to fit on and N of each test kind: a rehearsal, not a result.",
+        kind=click.IntRange(2),
+    )
+    weights: str | None = typed(
+        None, "Measure times alone, with random weights.", kind=click.Choice(("random",))
+    )
     schedule: Schedule = field(default_factory=Schedule)
     threads: int = 2
     name: str = "compare"
@@ -94,11 +119,21 @@ class CompareOptions:
 class SmallOptions:
     """How small `edgeseg bench small` is."""
 
-    size_hw: tuple[int, int] = (256, 256)
+    size_hw: tuple[int, int] = typed((256, 256), "Image size.", kind=SIZE, flags=("--size",))
     backbone: str = "efficientnet_lite0"  # its weights come with a package
-    presets: tuple[str, ...] = ("edge", "paper")
-    precisions: tuple[str, ...] = ("fp32", "int8")
-    train: int = 30
+    train: int = typed(30, "Good images to make and fit on.", kind=click.IntRange(2))
+    presets: tuple[str, ...] = typed(
+        ("edge", "paper"),
+        "Preset to compare. May be repeated.",
+        kind=RegistryName(PRESETS),
+        flags=("--preset",),
+    )
+    precisions: tuple[str, ...] = typed(
+        ("fp32", "int8"),
+        "Precision to compare. May be repeated.",
+        kind=RegistryName(PRECISIONS),
+        flags=("--precision",),
+    )
     rounds: int = 10
     weights: str | None = None
     threads: int = 2
@@ -109,24 +144,45 @@ class TuneOptions:
     """The budget, and what may be tried; an empty list is all that this computer has."""
 
     data: Path
-    budget_ms: float
-    backbones: tuple[str, ...] = ()
-    precisions: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ("auto",)
-    preset: str = "edge"
+    budget_ms: float = typed(
+        REQUIRED, "Milliseconds that 95 of 100 camera frames may take at most."
+    )
+    backbones: tuple[str, ...] = typed(
+        (),
+        "Backbone to try. May be repeated.  [default: all whose weights are here]",
+        kind=RegistryName(ALL_BACKBONES),
+        flags=("--backbone",),
+    )
+    precisions: tuple[str, ...] = typed(
+        (),
+        "Precision to try. May be repeated.  [default: all that this computer runs]",
+        kind=RegistryName(PRECISIONS),
+        flags=("--precision",),
+    )
+    backends: tuple[str, ...] = typed(
+        ("auto",),
+        "Backend to try; auto is all that is installed. May be repeated.",
+        kind=_BACKEND,
+        flags=("--backend",),
+    )
+    preset: str = typed(DEFAULT_PRESET, "Preset of the fits.", kind=RegistryName(PRESETS))
     config: FitConfig = field(default_factory=FitConfig)
-    planted: int = 96  # defects on copies of good images, to judge by; each is a percent of recall
-    weights: str | None = None
+    # On copies of good images; each is a percent of recall.
+    planted: int = typed(96, "Planted defects to judge by, at most.", kind=click.IntRange(1))
+    weights: str | None = same_as(CompareOptions, "weights")
     session: SessionOptions = DEFAULTS
     schedule: Schedule = field(default_factory=Schedule)
     glance: Schedule = GLANCE
 
     def __post_init__(self) -> None:
         if not self.budget_ms > 0:
-            raise UsageError(f"budget_ms={self.budget_ms:g}: expected milliseconds above 0")
+            raise UsageError(
+                Setting("budget_ms", f"{self.budget_ms:g}"), ": expected milliseconds above 0"
+            )
         if self.planted < 1:
             raise UsageError(
-                f"planted={self.planted}: expected at least 1; models are judged by what they find"
+                Setting("planted", self.planted),
+                ": expected at least 1; models are judged by what they find",
             )
 
     def models(self, backbones: Iterable[str], precisions: tuple[str, ...]) -> tuple[OurModel, ...]:

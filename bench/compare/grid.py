@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from edgeseg.base.errors import EdgesegError, ExportError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.latency.timing import runnable
 from edgeseg.export.sessions import check_arithmetic
@@ -65,14 +66,15 @@ def _precisions(
 ) -> tuple[tuple[str, ...], list[str]]:
     tried, sentences = [], []
     for name in wanted or PRECISIONS:
-        spec = precision_spec(name)
+        spec, asked = precision_spec(name), Setting("precision", name)
         try:
             check_arithmetic(spec)
             if spec.needs_rounding and not set(_GPUS).intersection(backends):
-                raise UsageError("only GPUs gain by it, and none is tried")
+                raise UsageError(asked, ": only GPUs gain by it, and none is tried")
             if spec.arithmetic != "float32" and "openvino" not in backends:
-                raise UsageError("runs in OpenVINO alone, which is not tried")
+                raise UsageError(asked, ": runs in OpenVINO alone, which is not tried")
             tried.append(name)
         except (ExportError, UsageError) as error:
-            sentences.append(f"precision {name}: {str(error).removeprefix(f'precision={name}: ')}.")
+            words = error.text(lambda setting: f"{setting.name} {setting.value}")
+            sentences.append(f"{words}.")
     return tuple(tried), sentences

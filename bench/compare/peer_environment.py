@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.bench.harness.processes import last_line
 
@@ -15,35 +16,37 @@ REQUIREMENT = "anomalib==2.7.*"
 FOLDER = Path(".venv-peers")
 
 
-def find_python(given: Path | None, *, folder: Path = FOLDER) -> Path:
+def find_python(given: Path | None) -> Path:
     """The interpreter that can import anomalib: the one given, this one, or .venv-peers."""
     if given is not None:
         if not _has_anomalib(given):
             raise EdgesegError(
-                f"peers_python={str(given)!r}: cannot import anomalib; run: {given} -m pip install "
-                f"'{REQUIREMENT}'"
+                Setting("peers_python", repr(str(given))),
+                f": cannot import anomalib; run: {given} -m pip install '{REQUIREMENT}'",
             )
         return given
     if importlib.util.find_spec("anomalib") is not None:
         return Path(sys.executable)
-    python = folder / "bin" / "python"
+    python = FOLDER / "bin" / "python"
     if python.is_file() and _has_anomalib(python):
         return python
     raise EdgesegError(
-        f"anomalib is not installed here, nor in {folder}; give install=True to make that "
-        "environment, or name another with peers_python="
+        f"anomalib is not installed here, nor in {FOLDER}; give ",
+        Setting("install", True),
+        " to make that environment, or name another with ",
+        Setting("peers_python"),
     )
 
 
-def install(note: Note, *, folder: Path = FOLDER) -> Path:
+def install(note: Note) -> Path:
     """Make an environment that has anomalib and shares the packages of this one.
 
     Sharing saves the gigabytes of a second torch and makes both sides run the same one; what
     anomalib wants in other versions is installed in its own folder, which comes first.
     """
-    python = folder / "bin" / "python"
-    note(f"making {folder} and installing {REQUIREMENT} there")
-    _run([sys.executable, "-m", "venv", str(folder)])
+    python = FOLDER / "bin" / "python"
+    note(f"making {FOLDER} and installing {REQUIREMENT} there")
+    _run([sys.executable, "-m", "venv", str(FOLDER)])
     purelib = _output([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
     own = sysconfig.get_path("purelib")
     write_text(Path(purelib) / "_edgeseg_shared.pth", f"import site; site.addsitedir({own!r})\n")

@@ -9,6 +9,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress
 from edgeseg.bench.compare.candidates import TuneOptions
 
@@ -17,7 +18,7 @@ def run_tune(
     options: TuneOptions, out: Path, *, fresh: bool, note: Note, progress: Progress
 ) -> None:
     """Search, print the table, and say what is best."""
-    from edgeseg.base.tables import aligned
+    from edgeseg.base.tables import align_columns
     from edgeseg.data.datasets import open_dataset
 
     dataset = open_dataset(options.data, seed=options.config.seed)  # before torch is loaded
@@ -27,13 +28,14 @@ def run_tune(
     table = report.tables[0]
     if table.rows:
         heads = [column.name for column in table.columns]
-        click.echo("\n".join(aligned([heads, *table.texts()])))
+        click.echo("\n".join(align_columns([heads, *table.texts()])))
     for sentence in (*report.notes, *report.findings):
         note(sentence)
     if best is None:
         raise EdgesegError(
-            f"budget_ms={options.budget_ms:g}: no model is fast enough; {out / 'report.md'} has "
-            "all of them, allow more or try a smaller image size"
+            Setting("budget_ms", f"{options.budget_ms:g}"),
+            f": no model is fast enough; {out / 'report.md'} has all of them, allow more or "
+            "try a smaller image size",
         )
     model = out / "best.onnx"
     note(

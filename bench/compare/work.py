@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.compare.candidates import PEERS, PeerOptions
 from edgeseg.bench.compare.files import (
@@ -261,7 +262,9 @@ class ComparisonWork:
         gone = [item.path for item in candidates if not item.path.is_file()]
         if gone:
             raise UsageError(
-                f"{gone[0]}: deleted since it was made; give fresh=True to start again"
+                f"{gone[0]}: deleted since it was made; give ",
+                Setting("fresh", True),
+                " to start again",
             )
         return candidates
 

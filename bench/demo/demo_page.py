@@ -13,8 +13,8 @@ from edgeseg.bench.harness.sampling import percentiles
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.latency.timing import SPIN, candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
-from edgeseg.decision.metric_names import stored_metrics
-from edgeseg.evaluation.panels import contact_sheet, headed
+from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.evaluation.panels import add_heading, contact_sheet
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import SessionOptions, available_cores
@@ -190,7 +190,8 @@ def _figures(out: Path) -> tuple[Figure, ...]:
     if not shown:
         return ()
     panels = [
-        headed(read_image(min(folder.glob("*.png"))), folder.name, scale=0.5) for folder in shown
+        add_heading(read_image(min(folder.glob("*.png"))), folder.name, scale=0.5)
+        for folder in shown
     ]
     write_image(out / "found.png", contact_sheet(panels, title="One of each kind"))
     note = (

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, EdgesegError
-from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.sampling import mean_std
 from edgeseg.bench.harness.tabular import column
 from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset
 from edgeseg.data.layouts import folders_in
-from edgeseg.decision.metric_names import stored_metrics
-from edgeseg.decision.metrics import Measured
+from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.pro import MapEvaluator
 
+_BATCH = 16  # test images at a time
 TEXTURES = frozenset({"carpet", "grid", "leather", "tile", "wood"})
 LABELS = {metric.key: metric.label for metric in stored_metrics()}
 COMPARED = tuple(metric.key for metric in stored_metrics() if not metric.at_threshold)
@@ -60,7 +60,7 @@ def accuracy_of(
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
-    measured = Measured(
+    measured = LabelledResults(
         maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
     )
     figures = {}
@@ -83,17 +83,13 @@ def measure_accuracy(
     *,
     size_hw: tuple[int, int],
     threshold: float = math.nan,
-    batch_size: int = 16,
-    progress: Progress = silent,
 ) -> Accuracy:
     """Run a predictor over the test images of a dataset."""
     maps: list[NDArray[np.float32]] = []
     masks: list[NDArray[np.bool_]] = []
     scores: list[float] = []
     labels: list[int] = []
-    batches = load_batches(dataset.test, size_hw=size_hw, batch_size=batch_size)
-    length = -(-len(dataset.test) // batch_size)
-    for batch in progress(batches, length=length, label=f"Testing {dataset.name}"):
+    for batch in load_batches(dataset.test, size_hw=size_hw, batch_size=_BATCH):
         batch_maps, batch_scores = predict(batch.frames)
         maps += list(batch_maps)
         masks += list(batch.masks)

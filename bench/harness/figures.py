@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0b6bcb", "#d1495b", "#2a9d66", "#e08e0b", "#7b4fb5", "#5d6778")
 DOTS_PER_INCH = 130
 LEAST_RANGE = 0.04  # of accuracy on an axis
+LEAST_GAIN = 0.0005  # of accuracy, by which a slower model must be better: less is no difference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,14 +145,11 @@ def _key(axes: Any, dots: Sequence[Dot], front: Sequence[Dot], colours: dict[str
         )
 
 
-def pareto_front(dots: Sequence[Dot], *, least: float = 0.0005) -> list[Dot]:
-    """Models that none beats in both time and value, fastest first.
-
-    A slower one must be better by `least`: less is no difference to anyone.
-    """
+def pareto_front(dots: Sequence[Dot]) -> list[Dot]:
+    """Models that none beats in both time and value, fastest first."""
     front: list[Dot] = []
     for dot in sorted(dots, key=lambda dot: (dot.ms, -dot.value)):
-        if not front or dot.value >= front[-1].value + least:
+        if not front or dot.value >= front[-1].value + LEAST_GAIN:
             front.append(dot)
     return front
 

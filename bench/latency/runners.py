@@ -85,7 +85,7 @@ class OrtRunner(Runner):
             item.name: (_fixed(item.shape, size_hw), _ort_type(path, item.type))
             for item in session.get_inputs()
         }
-        self.precision = _stated(onnxruntime_session.embedded_metadata(session))
+        self.precision = _stated(onnxruntime_session.metadata_text(session))
         self._outputs = [item.name for item in session.get_outputs()]
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:
@@ -143,7 +143,7 @@ class OpenVinoRunner(Runner):
         self._compiled = openvino_session.compile_openvino(graph, options, model=path)
         self._request = self._compiled.create_infer_request()
         self.backend = "openvino cpu"
-        self.precision = _stated(openvino_session.embedded_metadata(graph))
+        self.precision = _stated(openvino_session.metadata_text(graph))
         self.arithmetic = openvino_session.arithmetic(self._compiled)
 
     def run(self, feed: Feed) -> list[NDArray[Any]]:

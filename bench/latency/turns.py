@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.sampling import percentiles, ratio_of
 from edgeseg.bench.latency.runners import Feed, Runner, open_runner, size_on_disk
@@ -52,7 +53,7 @@ class Schedule:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if value < 1:
-                raise UsageError(f"{name}={value}: expected at least 1")
+                raise UsageError(Setting(name, value), ": expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

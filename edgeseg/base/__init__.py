@@ -1,1 +1,1 @@
-"""What every room may use: errors, files, progress, options. It imports no other room."""
+"""What every room may use: errors, files, progress and options. This room imports no other."""

@@ -1,4 +1,4 @@
-"""What a report says of the computer it was made on."""
+"""The name of the computer that a report was made on."""
 
 import platform
 from pathlib import Path
@@ -8,7 +8,7 @@ _PROCESSORS = Path("/proc/cpuinfo")
 
 
 def processor_name() -> str:
-    """The name of the board, of the processor, or of both."""
+    """Return the name of the board and of the processor, as far as they are known."""
     board = _text(_BOARD).strip("\0 \n")
     lines = _text(_PROCESSORS).splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,7 +1,7 @@
-"""What can go wrong, as a tree.
+"""The errors, as a tree.
 
 EdgesegError                 a user's mistake or a missing thing: one sentence, no traceback, exit 1
-├── UsageError               the request itself cannot be meant: exit 2
+├── UsageError               a request that contradicts itself: exit 2
 ├── DatasetError             no images, unreadable images, an unknown layout
 ├── WeightsError             backbone weights missing, incomplete or unsafe
 ├── ArtefactError            an artefact that is truncated, foreign or too new
@@ -9,11 +9,13 @@ EdgesegError                 a user's mistake or a missing thing: one sentence, 
 │   └── VerificationError    it was made, and disagrees with the reference
 └── RuntimeFailure           a model, backend or source that the runtime cannot use
 
-Messages say what, got, expected and the next thing to try, in that order. An error has parts: what
-is more than words in it, a setting or another error, stays a value until somebody writes it out.
+A message says what is wrong, what was found, what was expected and what to try next, in that order.
+An error has parts. Settings and other errors among them stay values until the error is written out.
 """
 
-from edgeseg.base.messages import ENGLISH, Message, Say, write
+from typing import Any
+
+from edgeseg.base.messages import ENGLISH, Message, Say, Setting, Words, read_words, write
 
 
 class EdgesegError(Exception):
@@ -25,14 +27,28 @@ class EdgesegError(Exception):
         return self.text()
 
     def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
-        """The sentence, with settings written as `say` does it."""
+        """Return the sentence; `say` writes its settings."""
         return "".join(write(part, say, language=language) for part in self.args)
 
     @property
     def message(self) -> Message | None:
-        """The keyed sentence that this error is, where it is one and nothing else."""
+        """The keyed sentence, where the error consists of one and of nothing else."""
         only = self.args[0] if len(self.args) == 1 else None
         return only if isinstance(only, Message) else None
+
+    @property
+    def setting(self) -> Setting | None:
+        """The first setting that it names."""
+        return next((part for part in self.args if isinstance(part, Setting)), None)
+
+    def to_json(self) -> list[Any]:
+        """Plain parts, from which `from_json` makes an error that says the same."""
+        return [_plain(part) for part in self.args]
+
+    @staticmethod
+    def from_json(plain: list[Any]) -> "EdgesegError":
+        """Read what to_json gave, whatever kind of error it was of."""
+        return EdgesegError(*map(_part, plain))
 
 
 class UsageError(EdgesegError):
@@ -63,3 +79,22 @@ class VerificationError(ExportError):
 
 class RuntimeFailure(EdgesegError):
     """A model, backend or source cannot be used at run time."""
+
+
+def words_of(error: BaseException) -> Words:
+    """What an error says: its keyed sentence, its words, or at least its kind."""
+    message = error.message if isinstance(error, EdgesegError) else None
+    return message or str(error) or type(error).__name__
+
+
+def _plain(part: object) -> Any:
+    if isinstance(part, Setting):
+        return {"setting": part.name, "value": str(part.value)}
+    return part.to_json() if isinstance(part, Message) else write(part)
+
+
+def _part(plain: Any) -> object:
+    match plain:
+        case {"setting": str(name), "value": str(value)}:
+            return Setting(name, value)
+    return read_words(plain)

@@ -1,4 +1,4 @@
-"""The packages that edgeseg needs: the extra that brings each of them, and the version here."""
+"""The packages that edgeseg needs: which extra installs each, and which version is installed."""
 
 import re
 import sys
@@ -12,9 +12,9 @@ _PACKAGES = {"cv2": "opencv-python-headless", "cuda": "cuda-python", "paho": "pa
 
 @cache
 def extras() -> dict[str, tuple[str, ...]]:
-    """Packages by the extra that installs them; "" has those that are always there.
+    """Return the packages of each extra; those that are always installed stand under "".
 
-    Read from edgeseg's own metadata, and empty where it was never installed.
+    They are read from edgeseg's own metadata. The result is empty where edgeseg is not installed.
     """
     packages: dict[str, list[str]] = {}
     for line in _requirements():
@@ -27,7 +27,7 @@ def extras() -> dict[str, tuple[str, ...]]:
 
 
 def extra_of(module: str) -> str | None:
-    """The smallest extra that brings a module or package; None: edgeseg does not need it."""
+    """Return the smallest extra that brings a module; None where edgeseg does not need it."""
     wanted = _normal(_package(module))
     bringing = [
         extra for extra, names in extras().items() if wanted in {_normal(name) for name in names}
@@ -36,7 +36,7 @@ def extra_of(module: str) -> str | None:
 
 
 def install_command(module: str) -> str | None:
-    """What to type for a module that is missing; None: edgeseg does not need it."""
+    """Return the command that installs a missing module, or None where edgeseg does not need it."""
     if not extras():  # a checkout that was never installed cannot tell its extras
         return None if module.split(".")[0] == "edgeseg" else f"pip install {_package(module)}"
     extra = extra_of(module)
@@ -46,7 +46,7 @@ def install_command(module: str) -> str | None:
 
 
 def version_of(package: str) -> str | None:
-    """The version that is installed, None without one."""
+    """Return the installed version, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -54,7 +54,7 @@ def version_of(package: str) -> str | None:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of those packages that are installed."""
+    """Return the versions of those packages that are installed."""
     installed = {package: version_of(package) for package in packages}
     return {package: version for package, version in installed.items() if version is not None}
 

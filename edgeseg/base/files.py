@@ -1,7 +1,7 @@
 """Files that are either whole or absent: write beside the target, then rename.
 
 A target that is a symbolic link is written where the link points, and stays a link. After a power
-cut the target is the old file or the new one as well, unless it was said to be worth less.
+cut, too, the target is the old file or the new one, unless `durable` is False.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ from edgeseg.base.leftovers import sweep, temporary_name
 @contextmanager
 def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; rename it over the target on success."""
-    target = resolved(target)
+    target = write_target(target)
     with _temporary_file(target) as temporary:
         yield temporary
         if durable:
@@ -32,7 +32,7 @@ def atomic_path(target: Path, *, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(parent: Path, *, name: str) -> Iterator[Path]:
-    """A folder for what is not finished, removed at the end or, after a kill, by the next run."""
+    """Make a folder for unfinished files, removed at the end or, after a kill, by the next run."""
     parent.mkdir(parents=True, exist_ok=True)
     sweep(parent)
     folder = parent / temporary_name(name, "")
@@ -44,8 +44,8 @@ def temporary_folder(parent: Path, *, name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One process at a time, among those that ask; the lock of a killed one is free."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time in; the lock of a killed process is free."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # there are file systems without locks
@@ -55,8 +55,8 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def resolved(target: Path) -> Path:
-    """Where a write goes: through links, and to a file that a rename may replace."""
+def write_target(target: Path) -> Path:
+    """Return the path that is written to: links are followed; a pipe or a device is refused."""
     real = Path(os.path.realpath(target))
     if real.is_symlink():
         raise UsageError(f"{target}: a symbolic link that leads to itself; remove it")
@@ -66,12 +66,12 @@ def resolved(target: Path) -> Path:
 
 
 def home_path(text: str) -> Path:
-    """A path with `~` as the shell has it; a home that nobody has stays as it is written."""
+    """Return a path with `~` expanded as the shell does it; an unknown home stays as written."""
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's raises
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file; a text that cannot be a file's name is none."""
+    """Return whether a file exists; a text that cannot be the name of a file does not."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -79,8 +79,8 @@ def is_there(path: Path) -> bool:
 
 
 def check_writable(target: Path) -> None:
-    """Fail now rather than after a long computation: the target's folder must take a file."""
-    with _temporary_file(resolved(target)):
+    """Fail before a long computation if no file can be written to the target's folder."""
+    with _temporary_file(write_target(target)):
         pass
 
 
@@ -127,7 +127,7 @@ def write_json(target: Path, value: object) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The hash of a file, read in pieces: a plan can be larger than a small device's memory."""
+    """Hash a file in pieces: a plan can be larger than a small device's memory."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
@@ -136,7 +136,7 @@ def file_sha256(path: Path) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Bytes as people read them."""
+    """Write a number of bytes as people read it."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

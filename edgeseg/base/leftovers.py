@@ -1,9 +1,9 @@
-"""Names of temporary files that say whose they are, so that those of killed runs can go.
+"""Names of temporary files that tell their process, so that files of killed runs can be removed.
 
     .NAME~PID-START-BOOT-PLACE-RANDOM.SUFFIX
 
-START is when the process began, BOOT the running of the computer, PLACE the computer and its
-container: a process number alone is given again to another process.
+START is the time at which the process began, BOOT identifies the boot of the computer, PLACE the
+computer and its container. PID alone does not do: the number is given to another process later.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ import time
 from functools import cache
 from pathlib import Path
 
-_FOREIGN_S = 24 * 3600  # of another computer or container: who knows whether it is alive
-_LONGEST_STEM = 60  # characters of the name that people know; a file name has 255 bytes
+_FOREIGN_S = 24 * 3600  # of another computer or container: whether it runs cannot be told
+_LONGEST_STEM = 60  # characters kept of the target's name; a file name has 255 bytes
 _UNKNOWN = "0"  # a process that is no more, or a system that does not tell
 _NAME = re.compile(
     r"\..*~(?P<pid>\d+)-(?P<start>\d+)-(?P<boot>[0-9a-f]{8})-(?P<place>[0-9a-f]{8})-[0-9a-f]{8}"
@@ -29,13 +29,13 @@ _swept: set[Path] = set()  # folders
 
 
 def temporary_name(stem: str, suffix: str) -> str:
-    """A name beside a target; the suffix stays, since encoders choose the format by it."""
-    mine = f"{os.getpid()}-{_started(os.getpid())}-{_boot()}-{_place()}"
+    """Make a name beside a target; the suffix stays, since encoders choose the format by it."""
+    mine = f"{os.getpid()}-{_start_ticks(os.getpid())}-{_boot()}-{_place()}"
     return f".{stem[:_LONGEST_STEM]}~{mine}-{secrets.token_hex(4)}{suffix}"
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed runs have left in a folder, once in the life of a process."""
+    """Remove what killed runs have left in a folder; done once per folder and process."""
     if folder in _swept:
         return
     _swept.add(folder)
@@ -46,7 +46,7 @@ def sweep(folder: Path) -> None:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a file is ours and its process is no more."""
+    """Return whether a temporary file is one of ours and its process has ended."""
     name = _NAME.fullmatch(path.name)
     if name is None:
         return False
@@ -55,7 +55,7 @@ def _is_left(path: Path) -> bool:
     hidden = os.geteuid() not in (0, stat.st_uid)
     if hidden or name["place"] != _place() or name["start"] == _UNKNOWN:
         return time.time() - stat.st_mtime > _FOREIGN_S
-    return name["boot"] != _boot() or _started(int(name["pid"])) != name["start"]
+    return name["boot"] != _boot() or _start_ticks(int(name["pid"])) != name["start"]
 
 
 def remove(path: Path) -> None:
@@ -67,8 +67,8 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def _started(pid: int) -> str:
-    """When a process began, in ticks since the computer did."""
+def _start_ticks(pid: int) -> str:
+    """Return the time at which a process began, in ticks since boot."""
     # The second field is a name in parentheses, which may hold anything.
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if fields and fields[0] not in "ZX" else _UNKNOWN
@@ -81,7 +81,7 @@ def _boot() -> str:
 
 @cache
 def _place() -> str:
-    """Processes that share this have process numbers that can be compared."""
+    """Identify the computer and container within which process numbers can be compared."""
     try:
         numbers = str(Path("/proc/self/ns/pid").stat().st_ino)
     except OSError:

@@ -1,4 +1,4 @@
-"""What is left of this process's memory, and which errors mean that none is."""
+"""The memory that is left to this process, and the errors that mean there is none."""
 
 import errno
 from pathlib import Path
@@ -18,7 +18,7 @@ _LITTLE = 1_000_000_000  # bytes: libraries of a fit are larger
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error, whoever raised it, says that memory has ended, or was raised from one."""
+    """Return whether an error, or one that it was raised from, means that memory has run out."""
     if error.__cause__ is not None and out_of_memory(error.__cause__):
         return True  # a library that calls it a failure of its own
     if isinstance(error, MemoryError):
@@ -39,7 +39,7 @@ def _is_nearly_gone() -> bool:
 
 
 def address_space_left() -> int | None:
-    """Bytes that this process may still map under its limit (`ulimit -v`); None without one."""
+    """Return the bytes that `ulimit -v` still lets this process map; None without a limit."""
     if resource is None:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)

@@ -8,10 +8,12 @@ the command line; sentences.json has every keyed sentence once, in each language
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 ENGLISH = "en"
@@ -34,7 +36,7 @@ Say = Callable[[Setting], str]  # how a setting is written for whoever reads
 
 @dataclass(frozen=True, init=False)
 class Message:
-    """One of the sentences, and the values in it: numbers, texts, settings or other messages."""
+    """One of the sentences, and the values in it: numbers, texts, settings, messages or lists."""
 
     key: str
     values: Mapping[str, Any]
@@ -42,6 +44,8 @@ class Message:
     def __init__(self, key: str, /, **values: Any) -> None:
         if key not in sentences():
             raise KeyError(f"{key}: no such sentence in {_SENTENCES.name}")
+        if values.keys() != places(key):
+            raise KeyError(f"{key}: values {sorted(values)}, expected {sorted(places(key))}")
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "values", values)
 
@@ -50,39 +54,99 @@ class Message:
 
     def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
         """The sentence in a language, settings written as `say` does it."""
-        words = {name: write(value, say, language=language) for name, value in self.values.items()}
-        return sentences()[self.key][language].format(**words)
+
+        def value(name: str, form: str) -> str:
+            part = self.values[name]
+            is_number = isinstance(part, int | float)
+            return format(part, form) if is_number else write(part, say, language=language)
+
+        parsed = Formatter().parse(sentences()[self.key][language])
+        return "".join(
+            words + ("" if name is None else value(name, form or ""))
+            for words, name, form, _ in parsed
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, from which `from_json` makes it again."""
-        values = {
-            name: value.to_json() if isinstance(value, Message) else value
-            for name, value in self.values.items()
+        return {
+            "key": self.key,
+            "values": {name: _plain(each) for name, each in self.values.items()},
         }
-        return {"key": self.key, "values": values}
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Message":
-        """Read what to_json gave; a key that this version does not have is a KeyError."""
-        values = {
-            name: cls.from_json(value) if isinstance(value, dict) else value
-            for name, value in plain["values"].items()
-        }
-        return cls(plain["key"], **values)
+    def from_json(cls, plain: Any) -> "Message":
+        """Read what to_json gave; what is no sentence of this version is a KeyError."""
+        match plain:
+            case {"key": str(key), "values": dict(values)}:
+                return cls(key, **{name: _value(each) for name, each in values.items()})
+        raise KeyError(f"{str(plain)[:60]}: expected a key and values")
+
+
+Words = Message | str  # a keyed sentence, or one that has no key and stays in its language
+
+
+def read_words(plain: Any) -> Words:
+    """Read a message, or words; what is neither, or no message of this version, as it stands."""
+    try:
+        return plain if isinstance(plain, str) else Message.from_json(plain)
+    except KeyError:
+        return str(plain)
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_value(each) for each in plain]
+    return Message.from_json(plain) if isinstance(plain, dict) else plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Message):
+        return value.to_json()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    no_number = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if no_number else value  # JSON has none for it
+
+
+class Sentence(str):
+    """A text that keeps its parts, for who passes one on: a note, a reason, a piece of an error.
+
+    It is its English words, settings as a Python program has them; `text` writes them otherwise.
+    """
+
+    parts: tuple[object, ...]
+
+    def __new__(cls, *parts: object) -> "Sentence":
+        sentence = super().__new__(cls, "".join(map(write, parts)))
+        sentence.parts = parts
+        return sentence
+
+    def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
+        """The words, with settings written as `say` does it."""
+        return "".join(write(part, say, language=language) for part in self.parts)
 
 
 def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
-    """One part of what is said: a text, a setting, a message, or anything that has words."""
+    """Write one part of a message as text: a text, a setting, a message or an error."""
     if isinstance(part, Setting):
         return say(part)
     if isinstance(part, Message):
         return part.text(say, language=language)
+    if isinstance(part, list):
+        return "; ".join(write(each, say, language=language) for each in part)
     text = getattr(part, "text", None)  # an error that this one is about
     return text(say, language=language) if callable(text) else str(part)
 
 
 @cache
 def sentences() -> dict[str, dict[str, str]]:
-    """Every sentence by its key and language."""
+    """Return every sentence by key and language."""
     table: dict[str, dict[str, str]] = json.loads(_SENTENCES.read_text(encoding="utf-8"))
     return table
+
+
+@cache
+def places(key: str) -> frozenset[str]:
+    """The names of the values in a sentence."""
+    parsed = Formatter().parse(sentences()[key][ENGLISH])
+    return frozenset(name for _, name, _, _ in parsed if name is not None)

@@ -1,10 +1,9 @@
 """What options of commands share: types of values, options that many have, and who listens.
 
 How an option is declared stands in typed_options.py. Below the command line errors name settings
-(`max_bad=2`); `in_flags` says them as they are typed (`--max-bad 2`).
+(`max_bad=2`); `say_options` writes them as they are typed (`--max-bad 2`).
 """
 
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from edgeseg.base.messages import Say, Setting
 from edgeseg.base.progress import Note, Progress, bar, ignore, silent
 from edgeseg.base.typed_options import option_of, typed
 
@@ -27,13 +27,13 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
         self.name, self.sign, self.counts, self.expected = form, sign, counts, expected
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """For the help."""
+        """Return the placeholder for the help."""
         return self.name
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """A text to its numbers; a default has them already."""
+        """Convert a text to numbers; a default is numbers already."""
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).lower().split(self.sign)]
@@ -42,7 +42,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic in later ve
         return tuple(int(part) for part in parts)
 
     def text(self, numbers: Iterable[object]) -> str:
-        """As they are typed."""
+        """Write the numbers as a user types them."""
         return self.sign.join(map(str, numbers))
 
 
@@ -56,7 +56,7 @@ class Size(Numbers):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
-        """A text to height and width."""
+        """Convert a text to height and width."""
         numbers = super().convert(value, param, ctx)
         return numbers[0], numbers[-1]
 
@@ -68,22 +68,22 @@ class Names(click.ParamType):  # type: ignore[type-arg]
         self.name = form
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """For the help."""
+        """Return the placeholder for the help."""
         return self.name
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """A text to its names; a default has them already."""
+        """Convert a text to names; a default is names already."""
         return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
 
     def text(self, names: Iterable[object]) -> str:
-        """As they are typed."""
+        """Write the names as a user types them."""
         return ",".join(map(str, names))
 
 
-class Entry(click.Choice):  # type: ignore[type-arg]
-    """The name of an entry of a registry, those included that are added later."""
+class RegistryName(click.Choice):  # type: ignore[type-arg]
+    """The name of an entry of a registry, entries that are added later included."""
 
     def __init__(self, registry: Mapping[str, object]) -> None:
         self.registry = registry
@@ -132,49 +132,41 @@ json_option = option_of(Shared, "as_json")
 
 
 def note(text: str) -> None:
-    """A line about what is going on; data goes to stdout, this does not."""
+    """Print a line about progress to stderr; stdout is for data."""
     click.echo(text, err=True)
 
 
 def listeners(*, quiet: bool) -> tuple[Note, Progress]:
-    """Who hears the notes and the progress of a command."""
+    """Return the receivers of a command's notes and of its progress."""
     return (ignore, silent) if quiet else (note, bar)
 
 
-def given(name: str) -> bool:
-    """Whether an option of the running command was typed, be it with its default."""
+def was_typed(name: str) -> bool:
+    """Return whether an option of the running command was typed, even with its default value."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
-# A setting in a sentence, not within a path or a list, and whether a value stands behind it.
-_SETTING = re.compile(
-    r"""(?<![^\s(])(?P<name>\w+)="""
-    r"""(?P<value>True\b|False\b|\([^)]*\)|'[^']*'|"[^"]*")?(?P<end>(?=[;:,.)]*(?:\s|$)))?"""
-)
+def say_options(params: Iterable[click.Parameter]) -> Say:
+    """How a command writes settings: `max_bad=2` is `--max-bad 2`.
 
-
-def in_flags(sentence: str, params: Iterable[click.Parameter]) -> str:
-    """A sentence about settings, in the options of a command: `max_bad=2` is `--max-bad 2`.
-
-    Settings that the command has no option for stay as they are, and so do values.
+    A setting that cannot be typed there stays as it is.
     """
     options = {param.name: param for param in params if isinstance(param, click.Option)}
 
-    def flag(match: re.Match[str]) -> str:
-        option, value = options.get(match["name"]), match["value"]
+    def say(setting: Setting) -> str:
+        option, value = options.get(setting.name), setting.value
         if option is None:
-            return match[0]
-        names = option.secondary_opts if value == "False" else option.opts
+            return str(setting)
+        names = option.secondary_opts if value is False else option.opts
         if not names:
-            return match[0]
+            return str(setting)
         name = max(names, key=len)
-        if value is None:
-            return name if match["end"] is not None else f"{name} "
-        if value.startswith("("):
-            parts = [part.strip(" '") for part in value[1:-1].split(",") if part.strip()]
+        if value == "" or (option.is_flag and isinstance(value, bool)):
+            return name
+        if isinstance(value, tuple):
             kind = option.type
-            return f"{name} {kind.text(parts) if isinstance(kind, Numbers) else ','.join(parts)}"
-        return name if option.is_flag else f"{name} {value}"
+            value = kind.text(value) if isinstance(kind, Numbers) else ",".join(map(str, value))
+        return f"{name} {value}"
 
-    return _SETTING.sub(flag, sentence)
+    return say

@@ -1,7 +1,7 @@
-"""Plain JSON values to frozen dataclasses, each value held against the type of its field.
+"""Plain JSON values to frozen dataclasses; each value is checked against the type of its field.
 
-A file may come from a damaged disk or from anywhere: what does not fit is refused here, once,
-with the place where it stands. Whole numbers may stand where any number is expected.
+A file may be damaged or come from anywhere. What does not fit is refused here, and the error names
+its place. A whole number may stand where any number is expected.
 """
 
 import json
@@ -14,8 +14,10 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.messages import Message
 
 Record = TypeVar("Record")
+JsonObject = dict[str, Any]  # a JSON object, parsed or to be written
 LONGEST_JSON = 32_000_000  # bytes; the statistics of a frame of 2160x3840 are 2 MB of text
 _DEEPEST = 32  # lists and mappings inside each other; ours have six
 _DIGITS = 20  # of a whole number, its sign among them
@@ -25,12 +27,12 @@ _LARGEST = 2**63  # and its size: what arrays can hold
 class Malformed(ValueError):
     """Values that are not what their place expects; the message begins with that place.
 
-    The one error of everything that reads a file: who opened it adds its name and what to do.
+    Everything that reads a file raises this error. Its caller adds the file's name and what to do.
     """
 
 
 def read_bounded(path: Path) -> bytes:
-    """The bytes of a file of JSON, unless it is far too long to be one of ours."""
+    """Read a JSON file, unless it is far too long to be one of ours."""
     with path.open("rb") as file:
         data = file.read(LONGEST_JSON + 1)
     if len(data) > LONGEST_JSON:
@@ -39,7 +41,7 @@ def read_bounded(path: Path) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """JSON text as values; anything that is not JSON, however odd, is Malformed."""
+    """Parse JSON text; anything that is not JSON is Malformed."""
     if len(text) > LONGEST_JSON:
         raise Malformed(f"not JSON (over {LONGEST_JSON} bytes)")
     try:
@@ -52,8 +54,13 @@ def parse_json(text: str | bytes) -> Any:
     return values
 
 
-def named_values(text: str | bytes) -> dict[str, Any]:
-    """JSON text that has to be one object."""
+def finite(value: float | None) -> float | None:
+    """Give a number as JSON can hold it, which has no word for NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def parse_object(text: str | bytes) -> JsonObject:
+    """Parse JSON text that has to be one object."""
     values = parse_json(text)
     if not isinstance(values, dict):
         raise Malformed(f"{_short(values)}, expected named values")
@@ -79,7 +86,7 @@ def _real(digits: str) -> float:
 
 
 def _check_nesting(values: Any) -> None:
-    """Depth, and text that no terminal and no file could be given back."""
+    """Refuse too deep a nesting, and text that no terminal and no file can show."""
     level = [values]
     for _ in range(_DEEPEST):
         below: list[Any] = []
@@ -106,7 +113,7 @@ def _check_letters(text: str) -> None:
 
 
 def record(kind: type[Record], values: Any, *, place: str = "") -> Record:
-    """A dataclass from the mapping that stands at a place; its own checks run as ever."""
+    """Make a dataclass from a mapping; `place` names the mapping in errors."""
     if not isinstance(values, Mapping):
         raise Malformed(f"{place or 'it'}: {_short(values)}, expected named values")
     types = _types(kind)  # type: ignore[arg-type]
@@ -139,7 +146,7 @@ def _types(kind: Any) -> dict[str, Any]:
 
 
 def _value(expected: Any, value: Any, place: str) -> Any:
-    """The value as its field wants it: lists become tuples, mappings become records."""
+    """Return a value as its field wants it: lists become tuples, mappings become records."""
     if expected is Any:
         return value
     origin = get_origin(expected)
@@ -153,9 +160,18 @@ def _value(expected: Any, value: Any, place: str) -> Any:
         return _tuple(get_args(expected), value, place)
     if origin is dict:
         return _mapping(get_args(expected)[1], value, place)
+    if expected is Message:
+        return _message(value, place)
     if is_dataclass(expected) and isinstance(expected, type):
         return record(expected, value, place=place)
     return _scalar(expected, value, place)
+
+
+def _message(value: Any, place: str) -> Message:
+    try:
+        return Message.from_json(value)
+    except KeyError as error:
+        raise Malformed(f"{place}: {error.args[0]}") from None
 
 
 def _one_of(choices: tuple[Any, ...], value: Any, place: str) -> Any:

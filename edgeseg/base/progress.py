@@ -1,9 +1,11 @@
-"""Who is told what is going on: notes, and progress of anything longer than two seconds."""
+"""Notes for people, and progress of anything that takes longer than two seconds."""
 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
+
+from edgeseg.base.messages import Message, Words
 
 Item = TypeVar("Item")
 
@@ -12,25 +14,45 @@ clock_s = time.monotonic  # which a test replaces here alone, and not for other 
 Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
 
 
-def ignore(_: str) -> None:
-    """Nobody listens: the default of the library."""
+def ignore(_: Words) -> None:
+    """Drop a note: the default of the library."""
 
 
 class Progress(Protocol):
-    """Wraps a loop; the library calls it and does not know how it looks."""
+    """A wrapper of loops that shows how far they are; the library does not know how it looks."""
 
     def __call__(self, items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+        """Yield the items and show progress."""
+        ...
+
+
+class Steps(Protocol):
+    """Wraps a loop that has a keyed name."""
+
+    def __call__(self, items: Iterable[Item], *, length: int, label: Message) -> Iterator[Item]:
         """Yield the items, telling someone how far it is."""
         ...
 
 
-def silent(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
-    """No progress: the default of the library."""
+class Listener(Protocol):
+    """Hears notes and progress as messages, where they have a key."""
+
+    def note(self, text: Words) -> None:
+        """Take a line about what is going on."""
+        ...
+
+    def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
+        """Yield the items, telling someone how far it is."""
+        ...
+
+
+def silent(items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
+    """Yield the items and show nothing: the default of the library."""
     yield from items
 
 
 def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
-    """A bar on a terminal, one line at the start and the end elsewhere."""
+    """Yield the items; show a bar on a terminal, elsewhere a line at the start and at the end."""
     terminal = sys.stderr.isatty()
     started = shown = clock_s()
     announced = False

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 
-def aligned(rows: Sequence[Sequence[str]], *, last_left: bool = False) -> list[str]:
-    """Lines with the first column at its left edge and the others, mostly numbers, at their right.
+def align_columns(rows: Sequence[Sequence[str]], *, last_left: bool = False) -> list[str]:
+    """Return the lines of a table, the first column aligned left and the others aligned right.
 
-    `last_left` is for a last column of words, as long as each of them needs to be.
+    `last_left` is for a last column of words, which is aligned left and not padded.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -20,7 +20,7 @@ def aligned(rows: Sequence[Sequence[str]], *, last_left: bool = False) -> list[s
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table in Markdown; a `|` inside a cell stays a part of it."""
+    """Return the lines of a table in Markdown; a `|` inside a cell is escaped."""
     rule = ["---" for _ in head]
     cells = ([cell.replace("|", "\\|") for cell in row] for row in (head, rule, *rows))
     return [f"| {' | '.join(row)} |" for row in cells]

@@ -1,4 +1,4 @@
-"""TOML files to plain values; Python 3.10 has no reader of its own and takes tomli."""
+"""TOML files to plain values; Python 3.10 has no reader of its own and uses tomli."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ _READER = "tomllib" if sys.version_info >= (3, 11) else "tomli"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a file."""
+    """Read the tables of a file."""
     try:
         with path.open("rb") as file:
             return parse_toml(file, name=path)
@@ -23,7 +23,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(file: BinaryIO, *, name: Path) -> dict[str, Any]:
-    """The tables of a file that was opened."""
+    """Read the tables of an open file."""
     reader = importlib.import_module(_READER)
     data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -1,10 +1,11 @@
-"""Options that stand in the record that takes them: one field each, with default, type and help.
+"""Command-line options, declared as fields of the record that takes them.
 
     threads: int | None = typed(None, "Processor threads; default: all cores.", group="the run")
 
     fields of a record --options_of--> click options --takes--> the record, as one argument
 
-The field's name is the key in a station file; its annotation is the type on the command line.
+A field has the default, the type and the help. Its name is the key in a station file, and its
+annotation is the type on the command line.
 """
 
 import difflib
@@ -35,12 +36,12 @@ def typed(
     alone: str | None = None,
     group: str = "",
 ) -> Any:
-    """A field of a frozen record that is an option too.
+    """Declare a field of a frozen record that is an option too.
 
     kind: a click type, where the annotation does not say enough. flags: what is typed, where it is
     not the field's name; a single `--no-...` turns a field off that is on. alone: what the option
-    means without a value. group: its part of the help, see `GroupedCommand`. A tuple of any length
-    is an option that may be given several times, unless its kind reads them all from one text.
+    means without a value. group: the section of the help, see `GroupedCommand`. A tuple of any
+    length is an option that may be repeated, unless its kind reads all values from one text.
     """
     settings: dict[str, Any] = {
         "help": help,
@@ -56,7 +57,7 @@ def typed(
 
 
 def same_as(record: type, name: str, *, default: Any = None, group: str | None = None) -> Any:
-    """A field that is the option of another record, in another default or part of the help."""
+    """Declare a field as the option of another record, with another default or help section."""
     of = _field(record, name)
     settings = of.metadata["option"] | ({} if group is None else {"group": group})
     metadata = {**of.metadata, "option": settings, "annotation": of.type}
@@ -64,7 +65,7 @@ def same_as(record: type, name: str, *, default: Any = None, group: str | None =
 
 
 class Option(click.Option):
-    """An option that knows its part of the help."""
+    """An option that knows its section of the help."""
 
     def __init__(self, names: list[str], *, group: str = "", **settings: Any) -> None:
         super().__init__(names, show_default=True, **settings)
@@ -73,15 +74,15 @@ class Option(click.Option):
 
 @cache
 def options_of(record: type, group: str = "") -> tuple[Option, ...]:
-    """What a record's fields are on the command line, in their order.
+    """Return the click options of a record's fields, in their order.
 
-    `group` is the part of the help of those that name none themselves.
+    `group` is the help section of options that name none.
     """
     return tuple(_option(item, group) for item in fields(record) if "option" in item.metadata)
 
 
 def option_of(record: type, name: str) -> Decorator[Any]:
-    """One option of a record, for a command that takes it as an argument."""
+    """Return one option of a record, for a command that takes it as an argument."""
     return _declare([next(option for option in options_of(record) if option.name == name)])
 
 
@@ -96,17 +97,17 @@ def takes(
 
     def decorate(command: Command) -> Command:
         @wraps(command)
-        def called(**values: Any) -> Any:  # as click calls every command
+        def call(**values: Any) -> Any:  # as click calls every command
             own = {str(option.name): values.pop(option.name) for option in options}
             return command(**values, **{name: (made or record)(**own)})
 
-        return _declare(options)(called)  # type: ignore[no-any-return]
+        return _declare(options)(call)  # type: ignore[no-any-return]
 
     return decorate
 
 
 def _declare(options: Iterable[click.Option]) -> Decorator[Any]:
-    """As `click.option` does it: the list is turned round when the command is made."""
+    """Add options to a command; like `click.option`, in reverse, since click reverses the list."""
 
     def decorate(command: Any) -> Any:
         before = getattr(command, "__click_params__", [])
@@ -146,7 +147,7 @@ def _negate(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
 
 
 def _parts(annotation: Any) -> tuple[Any, bool]:
-    """What stands in `X | None` or `tuple[X, ...]`, and whether it is the latter."""
+    """Return X of `X | None` or `tuple[X, ...]`, and whether it was such a tuple."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         annotation = next(each for each in typing.get_args(annotation) if each is not type(None))
     if typing.get_origin(annotation) is tuple:
@@ -164,14 +165,14 @@ def _kind(annotation: Any) -> Any:
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has a part for each group of options."""
+    """A command whose help has a section for each group of options."""
 
     def __init__(self, *arguments: Any, groups: tuple[str, ...] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.groups = groups
 
     def option_groups(self, ctx: click.Context) -> dict[str, list[click.Option]]:
-        """Options by the title of their part, in its order; those of no part come last."""
+        """Return the options by the title of their section; those without a section come last."""
         parts: dict[str, list[click.Option]] = {group: [] for group in (*self.groups, "")}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option):
@@ -181,7 +182,7 @@ class GroupedCommand(click.Command):
         return {title: own for title, own in titled.items() if own}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a part for each group."""
+        """Write a section for each group."""
         for title, options in self.option_groups(ctx).items():
             records = [record for option in options if (record := option.get_help_record(ctx))]
             if records:
@@ -190,12 +191,12 @@ class GroupedCommand(click.Command):
 
 
 class NearestGroup(click.Group):
-    """A group that names the nearest of its commands when it has not the one that was typed."""
+    """A group that suggests its nearest command when the typed one does not exist."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word."""
+        """Find the command that the first word names."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)

@@ -1,22 +1,36 @@
-"""`edgeseg bench`: the group, and its commands that need no data set."""
+"""`edgeseg bench`: its commands; most options stand in the light records that they fill."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from edgeseg.base.options import FILE, PATH, note, trust_option
+from edgeseg.base.options import FILE, PATH, SIZE, note, trust_option
 from edgeseg.base.progress import bar
 from edgeseg.base.typed_options import NearestGroup, option_of, takes
-from edgeseg.bench.compare.candidates import SmallOptions
-from edgeseg.cli.bench_dataset_commands import compare, fit_cost, paper, peers
+from edgeseg.bench.compare.candidates import (
+    BACKBONES,
+    CompareOptions,
+    OurModel,
+    PeerOptions,
+    SmallOptions,
+)
+from edgeseg.bench.fit_cost.fits import FitCostOptions
+from edgeseg.bench.paper.parts import PaperOptions
 from edgeseg.cli.bench_options import (
-    SmallRun,
-    TimedRun,
+    PeerPython,
+    RunOptions,
+    SmallRunOptions,
+    TimedRunOptions,
     carry_out,
+    data_argument,
     finish,
-    several,
-    size_option,
+    peer_python_options,
+    repeatable,
+    run_options,
     timed_run_options,
+    use_weights,
+    weights_folder_option,
 )
 from edgeseg.config import PRESETS
 from edgeseg.modelfile.precisions import PRECISIONS
@@ -44,12 +58,8 @@ def bench() -> None:
     """
 
 
-for command in (compare, paper, peers, fit_cost):
-    bench.add_command(command)
-
-
 @bench.command()
-@click.option("--models", type=PATH, multiple=True, help="A model file.")
+@click.option("--models", type=PATH, multiple=True, help="Model file to time. May be repeated.")
 @click.argument("more", nargs=-1, type=PATH)
 @click.option(
     "--backend",
@@ -58,9 +68,17 @@ for command in (compare, paper, peers, fit_cost):
     multiple=True,
     default=("cpu",),
     show_default=True,
-    help="cpu and cuda are ONNX Runtime; auto is all that is installed. May be repeated.",
+    help="What runs the models: cpu and cuda are ONNX Runtime, auto is all that is installed. "
+    "May be repeated.",
 )
-@size_option((256, 256), "Image size, where a model leaves it open.")
+@click.option(
+    "--size",
+    "size_hw",
+    type=SIZE,
+    default="256x256",
+    show_default=True,
+    help="Image size, where a model leaves it open.",
+)
 @option_of(OpeningOptions, "spin")
 @trust_option
 @timed_run_options
@@ -71,7 +89,7 @@ def latency(
     size_hw: tuple[int, int],
     spin: bool,
     trust: tuple[Path, ...],
-    run: TimedRun,
+    run: TimedRunOptions,
 ) -> None:
     """Time model files, ours and anyone's, in interleaved rounds.
 
@@ -99,24 +117,9 @@ def latency(
 
 
 @bench.command()
-@size_option(SmallOptions.size_hw)
-@click.option(
-    "--train",
-    type=click.IntRange(2),
-    default=SmallOptions.train,
-    show_default=True,
-    help="Good images to make and fit on.",
-)
-@several("--preset", "presets", SmallOptions.presets, PRESETS)
-@several("--precision", "precisions", SmallOptions.precisions, PRECISIONS)
-@takes("run", SmallRun)
-def small(
-    size_hw: tuple[int, int],
-    train: int,
-    presets: tuple[str, ...],
-    precisions: tuple[str, ...],
-    run: SmallRun,
-) -> None:
+@takes("asked", SmallOptions, made=dict)
+@takes("run", SmallRunOptions)
+def small(asked: dict[str, Any], run: SmallRunOptions) -> None:
     """Run a small comparison on a synthetic part, without downloads.
 
     \b
@@ -124,15 +127,7 @@ def small(
     """
     from edgeseg.bench.compare.compare import run_small
 
-    options = SmallOptions(
-        size_hw=size_hw,
-        train=train,
-        presets=presets,
-        precisions=precisions,
-        rounds=run.schedule.rounds,
-        threads=run.cores,
-    )
-    carry_out(run_small, options, run)
+    carry_out(run_small, SmallOptions(rounds=run.rounds, threads=run.cores, **asked), run)
 
 
 @bench.command()
@@ -149,3 +144,138 @@ def report(folders: tuple[Path, ...], out: Path) -> None:
 
     write_page([(read_report(folder), folder) for folder in folders], out)
     note(f"wrote {out} ({size_text(out.stat().st_size)}); it needs no other file")
+
+
+@bench.command()
+@data_argument
+@repeatable("--backbone", "backbones", BACKBONES, None, "Backbone to compare.")
+@repeatable("--preset", "presets", ("edge", "paper"), PRESETS, "Preset to compare.")
+@repeatable("--precision", "precisions", tuple(PRECISIONS), PRECISIONS, "Precision to compare.")
+@takes("asked", CompareOptions, made=dict)
+@weights_folder_option
+@timed_run_options
+def compare(
+    data: Path,
+    backbones: tuple[str, ...],
+    presets: tuple[str, ...],
+    precisions: tuple[str, ...],
+    asked: dict[str, Any],
+    weights_folder: Path | None,
+    run: TimedRunOptions,
+) -> None:
+    """Compare backbones, presets and precisions on the categories in DATA.
+
+    \b
+    edgeseg bench compare mvtec_ad --out out
+    edgeseg bench compare mvtec_ad --backbone resnet18 --precision int8 --seeds 5 --out out
+    """
+    from edgeseg.bench.compare.compare import run_compare
+    from edgeseg.bench.latency.timing import runnable
+
+    use_weights(weights_folder)
+    asked["backends"] = tuple(runnable(asked["backends"]))
+    models = tuple(
+        OurModel.of(backbone, preset, precisions) for backbone in backbones for preset in presets
+    )
+    options = CompareOptions(
+        data=data, models=models, schedule=run.schedule, threads=run.cores, **asked
+    )
+    carry_out(run_compare, options, run)
+
+
+@bench.command()
+@data_argument
+@takes("asked", PaperOptions, made=dict)
+@weights_folder_option
+@run_options
+def paper(data: Path, asked: dict[str, Any], weights_folder: Path | None, run: RunOptions) -> None:
+    """Run the paper's experiments on the MVTec AD categories in DATA.
+
+    Experiments whose data or weights are absent are named in the report and left out.
+
+    \b
+    edgeseg bench paper mvtec_ad --kolektor KolektorSDD --out out
+    edgeseg bench paper mvtec_ad --only curve --curve-seeds 5 --out out
+    """
+    from edgeseg.bench.paper.paper import run_paper
+
+    use_weights(weights_folder)
+    carry_out(run_paper, PaperOptions(mvtec=data, threads=run.cores, **asked), run)
+
+
+@bench.command()
+@data_argument
+@takes("asked", PeerOptions, made=dict)
+@repeatable(
+    "--backbone",
+    "backbones",
+    BACKBONES,
+    None,
+    f"Backbone of our models; peers use {PeerOptions.backbone}.",
+)
+@repeatable("--precision", "precisions", ("fp32", "int8"), PRECISIONS, "Precision of our models.")
+@peer_python_options
+@weights_folder_option
+@option_of(CompareOptions, "limit")
+@timed_run_options
+def peers(
+    data: Path,
+    asked: dict[str, Any],
+    backbones: tuple[str, ...],
+    precisions: tuple[str, ...],
+    peer_python: PeerPython,
+    weights_folder: Path | None,
+    limit: int | None,
+    run: TimedRunOptions,
+) -> None:
+    """Measure anomalib's models beside ours on the categories in DATA.
+
+    \b
+    edgeseg bench peers mvtec_ad --install --out out
+    edgeseg bench peers mvtec_ad --peer padim --peers-python env/bin/python --out out
+    """
+    from edgeseg.bench.compare.compare import run_compare
+
+    use_weights(weights_folder)
+    options = CompareOptions(
+        name="peers",
+        title="edgeseg beside anomalib, in one run",
+        data=data,
+        models=tuple(
+            OurModel.of(name, "edge", precisions, prefix="edgeseg ") for name in backbones
+        ),
+        peers=PeerOptions(python=peer_python.find(), **asked),
+        backends=("cpu", "openvino"),
+        limit=limit,
+        threads=run.cores,
+        schedule=run.schedule,
+    )
+    carry_out(run_compare, options, run)
+
+
+@bench.command("fit-cost")
+@data_argument
+@takes("asked", FitCostOptions, made=dict)
+@click.option("--no-peer", is_flag=True, help="Leave anomalib out.")
+@peer_python_options
+@weights_folder_option
+@run_options
+def fit_cost(
+    data: Path,
+    asked: dict[str, Any],
+    no_peer: bool,
+    peer_python: PeerPython,
+    weights_folder: Path | None,
+    run: RunOptions,
+) -> None:
+    """Measure seconds and memory of a fit, beside anomalib's PaDiM.
+
+    \b
+    edgeseg bench fit-cost mvtec_ad/screw --out out
+    """
+    from edgeseg.bench.fit_cost.fit_cost import run_fit_cost
+
+    use_weights(weights_folder)
+    python = None if no_peer else peer_python.find()
+    options = FitCostOptions(data=data, python=python, threads=run.cores, **asked)
+    finish(run_fit_cost(options, run.out, fresh=run.fresh, note=note), run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgeseg.base.options import FOLDER, SIZE, Entry, note
+from edgeseg.base.options import FOLDER, RegistryName, note
 from edgeseg.base.progress import bar
 from edgeseg.base.typed_options import REQUIRED, Decorator, same_as, takes, typed
 from edgeseg.bench.compare.candidates import SmallOptions
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Where a measurement goes, and by how many threads."""
+class RunOptions:
+    """Options of every measurement: its folder and its threads."""
 
     threads: int | None = typed(
-        None, "Threads of every candidate. [default: all cores]", kind=click.IntRange(1)
+        None, "Threads of every candidate.  [default: all cores]", kind=click.IntRange(1)
     )
-    fresh: bool = typed(False, "Forget results in the folder.")
+    fresh: bool = typed(False, "Delete the results in the folder first.")
     out: Path = typed(
         REQUIRED,
-        "Folder of the report; a run that was killed goes on there.",
+        "Folder of the report. A run that was stopped goes on there.",
         kind=FOLDER,
         flags=("--out", "-o"),
     )
 
     @property
     def cores(self) -> int:
-        """All of them unless a number was given."""
+        """Number of threads: as typed, or all cores."""
         return self.threads or available_cores()
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimedRun(Run):
-    """The same, with the rounds of its timing."""
+class TimedRunOptions(RunOptions):
+    """Options of a measurement that times candidates in rounds."""
 
     rounds: int = typed(
         Schedule.rounds,
@@ -52,60 +52,40 @@ class TimedRun(Run):
 
     @property
     def schedule(self) -> Schedule:
-        """Of the timing."""
+        """Rounds of the timing."""
         return Schedule(rounds=self.rounds)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallRun(TimedRun):
-    """The same for a first look, which needs no folder."""
+class SmallRunOptions(TimedRunOptions):
+    """Options of `edgeseg bench small`: fewer rounds, and a folder by default."""
 
-    rounds: int = same_as(TimedRun, "rounds", default=SmallOptions.rounds)
-    out: Path = same_as(Run, "out", default=Path("build/bench-small"))
+    rounds: int = same_as(TimedRunOptions, "rounds", default=SmallOptions.rounds)
+    out: Path = same_as(RunOptions, "out", default=Path("build/bench-small"))
 
 
-def several(
+def repeatable(
     flag: str,
     name: str,
     default: Sequence[str],
     choices: Mapping[str, object] | None,
-    text: str = "May be repeated.",
+    text: str,
 ) -> Decorator[Any]:
-    """An option that may be given more than once, of a registry's names or of any."""
+    """Make an option that may be given more than once: a registry's names, or any text."""
     return click.option(
         flag,
         name,
         multiple=True,
         default=tuple(default),
         show_default=True,
-        type=None if choices is None else Entry(choices),
-        help=text,
+        type=None if choices is None else RegistryName(choices),
+        help=f"{text} May be repeated.",
     )
 
 
-def size_option(default: tuple[int, int], text: str = "Image size.") -> Decorator[Any]:
-    """`--size`, as `size_hw`."""
-    return click.option(
-        "--size",
-        "size_hw",
-        type=SIZE,
-        default=SIZE.text(default),
-        show_default=True,
-        help=text,
-    )
-
-
-run_options = takes("run", Run)
-timed_run_options = takes("run", TimedRun)
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(2),
-    help="At most N images to fit on and N of each test kind: a rehearsal, not a result.",
-)
-random_option = click.option(
-    "--weights", type=click.Choice(("random",)), help="Times, without the weights."
-)
-weights_option = click.option(
+run_options = takes("run", RunOptions)
+timed_run_options = takes("run", TimedRunOptions)
+weights_folder_option = click.option(
     "--weights-folder",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     envvar="EDGESEG_WEIGHTS",
@@ -117,17 +97,17 @@ data_argument = click.argument("data", type=click.Path(path_type=Path, exists=Tr
 
 @dataclass(frozen=True, kw_only=True)
 class PeerPython:
-    """Which interpreter has anomalib; looked for, or made, when it is needed."""
+    """Options that name the interpreter that has anomalib."""
 
     peers_python: Path | None = typed(
         None,
-        "An interpreter that can import anomalib. [default: this one, or .venv-peers]",
+        "Python interpreter that can import anomalib.  [default: this one, or .venv-peers]",
         kind=click.Path(path_type=Path, exists=True, dir_okay=False),
     )
     install: bool = typed(False, "Make .venv-peers with anomalib 2.7 first.")
 
     def find(self) -> Path:
-        """The interpreter, made first if that was asked for."""
+        """Find the interpreter; with --install make its environment first."""
         from edgeseg.bench.compare import peer_environment
 
         if self.install:
@@ -138,13 +118,13 @@ class PeerPython:
 peer_python_options = takes("peer_python", PeerPython)
 
 
-def carry_out(measure: Callable[..., "Report"], options: object, run: Run) -> None:
-    """Measure, then print the tables, and where everything is."""
+def carry_out(measure: Callable[..., "Report"], options: object, run: RunOptions) -> None:
+    """Measure, then print the tables and the paths of the report."""
     finish(measure(options, run.out, fresh=run.fresh, note=note, progress=bar), run)
 
 
-def finish(report: "Report", run: Run) -> None:
-    """Print the tables, and where everything is."""
+def finish(report: "Report", run: RunOptions) -> None:
+    """Print the tables and the paths of the report."""
     for table in report.tables:
         click.echo(table.markdown())
     page = run.out / "report.html"

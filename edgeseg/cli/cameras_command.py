@@ -8,7 +8,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.options import json_option, note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 
 _HEAD = ("source", "vendor", "model", "serial", "address")
 _V4L = Path("/sys/class/video4linux")
@@ -69,6 +69,8 @@ def cameras(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
     elif rows:
-        click.echo("\n".join(aligned([_HEAD, *(tuple(asdict(row).values()) for row in rows)])))
+        click.echo(
+            "\n".join(align_columns([_HEAD, *(tuple(asdict(row).values()) for row in rows)]))
+        )
     else:
         note("no camera found; try --source synthetic: for a made-up one")

@@ -11,9 +11,8 @@ from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.cli.threshold_report import deciding_lines, stored_lines, table_lines
 from edgeseg.data.datasets import Dataset, Sample, read_sample
-from edgeseg.decision.deciding import DecidingImage
+from edgeseg.decision.deciding_images import DecidingImage
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.fitting.odd_inputs import text_of
 from edgeseg.vision.images import write_image
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def write_report(
     if not images:
         sheet.unlink(missing_ok=True)  # of an earlier fit: it would be taken for this one's
         return [text]
-    samples = {text_of(sample): sample for sample in dataset.train}
+    samples = {sample.name: sample for sample in dataset.train}
     panels = [_panel(artefact, row, samples[row.image], predict) for row in images]
     title = f"{dataset.name}: good images with the highest scores, the highest first"
     write_image(sheet, contact_sheet(panels, columns=2, title=title))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.base.options import Entry, Shared, listeners
+from edgeseg.base.options import RegistryName, Shared, listeners
 from edgeseg.base.typed_options import option_of, same_as, takes, typed
 from edgeseg.data.datasets import LAYOUTS
 from edgeseg.fitting.options import Checkpoints, FitOptions
@@ -54,7 +54,7 @@ class LayoutOptions(ImageOptions):
     layout: str | None = typed(
         None,
         "Force the layout of DATA instead of recognising it.",
-        kind=Entry(LAYOUTS),
+        kind=RegistryName(LAYOUTS),
         flags=("--dataset",),
         group=LOOK,
     )

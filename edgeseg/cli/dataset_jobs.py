@@ -7,7 +7,7 @@ from typing import Any
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import size_text
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.data.datasets import LAYOUTS, detect_layout
 from edgeseg.data.layouts import folders_in
 
@@ -98,7 +98,7 @@ def datasets_below(root: Path, models: Path, *, layout: str | None = None) -> li
 def table(outcomes: Sequence[FitOutcome]) -> str:
     """What became of all, as text in columns; the last one is as long as it needs to be."""
     rows = [HEAD, *(outcome.cells() for outcome in outcomes)]
-    return "\n".join(aligned(rows, last_left=True))
+    return "\n".join(align_columns(rows, last_left=True))
 
 
 def _walk(root: Path, folder: Path, *, layout: str | None) -> Iterator[tuple[str, str | None]]:

@@ -11,11 +11,11 @@ import click
 from edgeseg.base.files import check_writable, write_json, write_text
 from edgeseg.base.options import FOLDER, PATH, listeners, trust_option
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import takes
 from edgeseg.cli.data_options import LayoutOptions
 from edgeseg.data.datasets import open_dataset
-from edgeseg.decision.metric_names import METRICS
+from edgeseg.decision.metric_registry import METRICS
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.signature import admit, note_stale
 
@@ -164,7 +164,7 @@ def _print_mistakes(wrong: Sequence["Mistake"]) -> None:
         (each.error, each.kind, each.verdict, f"{each.score:.4f}", f"{each.p_value:.3f}", each.path)
         for each in wrong[:SHOWN]
     ]
-    for line in aligned(
+    for line in align_columns(
         [("worst", "kind", "verdict", "score", "p-value", "path"), *rows], last_left=True
     ):
         click.echo(line)

@@ -8,7 +8,7 @@ import click
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
 from edgeseg.base.options import FILE, listeners, quiet_option
-from edgeseg.base.plain import Malformed, named_values, read_bounded
+from edgeseg.base.plain import Malformed, parse_object, read_bounded
 from edgeseg.base.typed_options import GroupedCommand
 from edgeseg.cli.data_options import FIT_GROUPS
 from edgeseg.cli.fit_settings import FitSettings, settings_options
@@ -49,6 +49,6 @@ def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: 
 
 def _stored(path: Path) -> FitConfig:
     try:
-        return FitConfig.from_dict(named_values(read_bounded(path)))
+        return FitConfig.from_dict(parse_object(read_bounded(path)))
     except (OSError, Malformed) as error:
         raise UsageError(f"settings={path}: {error}; expected the JSON of settings") from None

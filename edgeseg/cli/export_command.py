@@ -11,14 +11,15 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FILE,
     FOLDER,
     PATH,
     Numbers,
     Shared,
-    given,
     listeners,
+    was_typed,
 )
 from edgeseg.base.progress import Note, Progress
 from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
@@ -99,9 +100,11 @@ class ExportWishes:
 
     def graph(self, options: ExportOptions) -> ExportOptions:
         """The kind of graph with its batch, and in the form that a plan is built from."""
-        if self.batch and given("fixed_batch"):
-            raise UsageError("fixed_batch= and batch=: give one of them")
-        if self.trt and not given("target"):
+        if self.batch and was_typed("fixed_batch"):
+            raise UsageError(
+                Setting("fixed_batch"), " and ", Setting("batch"), ": give one of them"
+            )
+        if self.trt and not was_typed("target"):
             options = replace(options, target="trt")
         fixed = (self.fixed_batch, self.fixed_batch, self.fixed_batch)
         return replace(options, batch=self.batch or fixed)
@@ -111,9 +114,14 @@ def _engine(**values: Any) -> EngineOptions | None:
     """What is asked of the builder; None: no plan."""
     if click.get_current_context().params["trt"]:
         return EngineOptions(**values)
-    lost = next(filter(given, values), None)
+    lost = next(filter(was_typed, values), None)
     if lost:
-        raise UsageError(f"{lost}=: a setting of TensorRT plans; add trt=True, or leave it out")
+        raise UsageError(
+            Setting(lost),
+            ": a setting of TensorRT plans; add ",
+            Setting("trt", True),
+            ", or leave it out",
+        )
     return None
 
 
@@ -145,7 +153,7 @@ def export(
     seed = read_config(artefact).seed
     out = wishes.out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
-        raise UsageError(f"out={out}: expected a name ending in .onnx")
+        raise UsageError(Setting("out", out), ": expected a name ending in .onnx")
     good, labelled = (
         open_dataset(folder, seed=seed) if folder else None
         for folder in (wishes.calibrate, wishes.data)
@@ -175,8 +183,9 @@ def _check_alone(graph: ExportOptions, *others: object) -> None:
     plain = ExportOptions(allow_random_weights=graph.allow_random_weights)
     if graph != plain or any(other is not None for other in others):
         raise UsageError(
-            "graph=: a model is written into it as it is, in fp32 and one frame at a time; leave "
-            "the other options out, or export on a workstation"
+            Setting("graph"),
+            ": a model is written into it as it is, in fp32 and one frame at a time; leave "
+            "the other options out, or export on a workstation",
         )
 
 

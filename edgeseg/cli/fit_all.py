@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
-from edgeseg.base.options import in_flags
+from edgeseg.base.options import say_options
 from edgeseg.cli.dataset_jobs import DatasetJob, FitOutcome, datasets_below, table
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.data.datasets import LAYOUTS
@@ -49,7 +49,7 @@ def _run_all(
     job: FitJob, options: FitOptions, datasets: Sequence[DatasetJob], *, skip_existing: bool
 ) -> Iterator[FitOutcome]:
     """Fit on every dataset; what fails is reported and does not stop the others."""
-    params, note = click.get_current_context().command.params, options.note
+    say, note = say_options(click.get_current_context().command.params), options.note
     for number, dataset in enumerate(datasets, start=1):
         note(f"{dataset.name} ({number} of {len(datasets)})")
         try:
@@ -66,9 +66,8 @@ def _run_all(
             # A bug on one dataset must not lose the models of all others; it keeps its traceback.
             if not isinstance(error, EdgesegError | OSError):
                 note(traceback.format_exc())
-            reason = str(error) if isinstance(error, EdgesegError) else repr(error)
-            sentence = " ".join(in_flags(reason, params).split())
-            outcome = FitOutcome(name=dataset.name, error=sentence)
+            reason = error.text(say) if isinstance(error, EdgesegError) else repr(error)
+            outcome = FitOutcome(name=dataset.name, error=" ".join(reason.split()))
             note(f"{dataset.name} failed: {outcome.error}")
         yield outcome
 

@@ -24,8 +24,8 @@ from edgeseg.cli.fit_all import fit_all
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.cli.fit_settings import FitSettings, settings_options
 from edgeseg.data.layouts import find_folder
-from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.process_group import ALONE, ProcessGroup
 
 if TYPE_CHECKING:
     from edgeseg.data.samples import Sample
@@ -157,7 +157,7 @@ def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _together() -> Iterator[Group]:
+def _together() -> Iterator[ProcessGroup]:
     """The processes that torchrun has started, or this one alone; one of them says what failed."""
     if "WORLD_SIZE" not in os.environ:  # torchrun sets it; to ask it would load torch
         yield ALONE

@@ -11,8 +11,8 @@ from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
 from edgeseg.data.samples import Sample
-from edgeseg.fitting.group import Group
 from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from edgeseg.data.datasets import Dataset
@@ -30,7 +30,7 @@ class FitJob:
     robust: str | None  # list: name images that do not belong. drop: leave them out as well
     anomalies: tuple[Sample, ...]
     keep_moments: bool
-    group: Group
+    group: ProcessGroup
     planted: int = FitOptions.planted
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures

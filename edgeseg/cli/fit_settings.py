@@ -8,7 +8,8 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable
-from edgeseg.base.options import FILE, SIZE, Entry, Numbers
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import FILE, SIZE, Numbers, RegistryName
 from edgeseg.base.typed_options import takes, typed
 from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, PRESETS, FitConfig
@@ -53,13 +54,13 @@ class FitSettings:
     preset: str = typed(
         DEFAULT_PRESET,
         "edge: fast and accurate. paper: the published method. Options below override.",
-        kind=Entry(PRESETS),
+        kind=RegistryName(PRESETS),
         group=METHOD,
     )
     backbone: str | None = typed(
         None,
         f"{', '.join(_NO_DOWNLOAD)}: no download.  [default: {FitConfig.backbone}]",
-        kind=Entry(BACKBONES),
+        kind=RegistryName(BACKBONES),
         group=METHOD,
     )
     weights: str | None = typed(
@@ -171,7 +172,9 @@ class FitSettings:
         given["geometry"] = geometry
         preset = given.pop("preset")
         if base is not None and preset != DEFAULT_PRESET:
-            raise UsageError(f"preset={preset}: a graph brings its settings; leave one of them out")
+            raise UsageError(
+                Setting("preset", preset), ": a graph brings its settings; leave one of them out"
+            )
         config = (base or FitConfig.preset(preset)).with_options(given)
         if tile is None and (overlap is not None or tiles == "shared"):
             raise UsageError("--overlap and --tiles are settings of tiles; add --tile, such as 512")

@@ -11,8 +11,9 @@ import click
 from edgeseg import __version__
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.extras import install_command
+from edgeseg.base.failure import write_failure
 from edgeseg.base.memory_limit import out_of_memory
-from edgeseg.base.options import in_flags
+from edgeseg.base.options import say_options
 from edgeseg.base.typed_options import NearestGroup
 
 # Part of the help -> name of a command -> the first sentence of its own help, so that the list is
@@ -106,7 +107,7 @@ class LazyGroup(NearestGroup):
             return super().invoke(ctx)
         except EdgesegError as error:
             running = self.get_command(ctx, ctx.invoked_subcommand or "")
-            _stop(ctx, in_flags(str(error), _params(running)), exit_code=error.exit_code)
+            _stop(ctx, error.text(say_options(_params(running))), exit_code=error.exit_code)
         except ModuleNotFoundError as error:
             install = install_command(error.name or "")
             if install is None:
@@ -142,6 +143,7 @@ def _origin(error: BaseException) -> str:
 
 
 def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
+    write_failure(reason)
     click.secho(f"Error: {reason}", fg="red", err=True)
     ctx.exit(exit_code)
 

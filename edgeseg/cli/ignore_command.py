@@ -1,6 +1,5 @@
 """`edgeseg ignore`: regions that do not matter, for a model that is there already."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,9 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import check_writable
 from edgeseg.base.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.header import read_config
-from edgeseg.modelfile.ignored_here import ignoring_here
+from edgeseg.modelfile.ignore_on_device import with_regions_ignored
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES, Decision
 from edgeseg.modelfile.signature import admit, note_stale
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
@@ -100,13 +100,13 @@ def _in_artefact(
     check_writable(out)
 
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.fitting.ignoring import ignoring
+    from edgeseg.fitting.ignoring import ignore_in_model
     from edgeseg.fitting.options import FitOptions
     from edgeseg.model.artefact import load_artefact, save_artefact
 
     regions = [*(() if clear else config.geometry.uncounted), *added]
     artefact = load_artefact(model)
-    changed = ignoring(
+    changed = ignore_in_model(
         artefact,
         regions,
         camera_hw=camera_hw,
@@ -151,7 +151,7 @@ def _in_sidecar(
             "regions are; give it: --camera HEIGHTxWIDTH"
         )
     here = (*(() if clear else metadata.ignored_here), *added)
-    changed = ignoring_here(metadata, here, rule=metadata.rule, camera_hw=known)
+    changed = with_regions_ignored(metadata, here, rule=metadata.rule, camera_hw=known)
     if metadata.rule.top == 1:
         note(
             "its score is the highest pixel of the map, which may rise beside a region: take the "
@@ -160,7 +160,7 @@ def _in_sidecar(
     if clear and metadata.geometry is not None:
         _tell_kept(metadata.geometry.regions, note, how="export a model without them")
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="ignore",
         rule=f"{len(here)} regions ignored since the export",
         images=0,

@@ -124,4 +124,4 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         yield f"found      {found['found']} of {found['of']} known defects, as before"
     if preview["loss"] is not None:
         yield f"lost       {preview['loss']['sentence']}"
-    yield preview["sentence"]
+    yield str(preview["sentence"])

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import check_writable, write_text
-from edgeseg.base.options import FILE, FOLDER, PATH, given, listeners, quiet_option
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import FILE, FOLDER, PATH, listeners, quiet_option, was_typed
+from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.decision.doubt import Doubt
@@ -80,7 +82,7 @@ class Row:
         return cls(
             path=path,
             verdict=result.verdict,
-            score=result.score if math.isfinite(result.score) else None,
+            score=finite(result.score),
             threshold=result.threshold,
             p_value=result.p_value,
             regions=result.regions,
@@ -111,7 +113,7 @@ class Row:
             "p_value": self.p_value,
             "verdict": self.verdict,
             "anomalous": is_alarming(self.verdict),
-            "regions": [_finite(asdict(region)) for region in self.regions],
+            "regions": [asdict(region) | {"peak": finite(region.peak)} for region in self.regions],
         }
         if self.picture is not None:
             facts["picture"] = str(self.picture)
@@ -126,11 +128,6 @@ class Row:
         boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
         numbers = [self.score, self.threshold, self.p_value]
         return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt]
-
-
-def _finite(facts: dict[str, Any]) -> dict[str, Any]:
-    peak = facts["peak"]
-    return facts | {"peak": peak if math.isfinite(peak) else None}
 
 
 class Drawings:
@@ -234,11 +231,13 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
 
 def _check_fitted(model: Path, opening: SessionOptions) -> None:
     """Whether a fitted model may be used here, as it was asked for."""
-    typed = next(filter(given, ("backend", "threads", "spin")), None)
+    typed = next(filter(was_typed, ("backend", "threads", "spin")), None)
     if typed is not None:
         raise UsageError(
-            f"{typed}=: is for .onnx and .plan files, and {model} is a fitted model; export it, or "
-            f"leave {typed}= out"
+            Setting(typed),
+            f": is for .onnx and .plan files, and {model} is a fitted model; export it, or leave ",
+            Setting(typed),
+            " out",
         )
     admit(model, opening.trust)
     read_config(model)

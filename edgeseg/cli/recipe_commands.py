@@ -9,6 +9,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import copy_file
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FILE,
     FOLDER,
@@ -20,7 +21,7 @@ from edgeseg.base.options import (
     trust_option,
 )
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import NearestGroup
 from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES
@@ -33,15 +34,15 @@ from edgeseg.runtime.recipes.approval import (
     MASTER,
     Label,
     golden_files,
-    read_expected,
-    write_expected,
+    read_approval,
+    write_approval,
 )
 from edgeseg.runtime.recipes.check_record import last_check
 from edgeseg.runtime.recipes.golden_check import RecipeJudge
 from edgeseg.runtime.recipes.golden_check import approve as approve_golden
 from edgeseg.runtime.recipes.install import install_model, roll_back
 from edgeseg.runtime.recipes.master_frames import grab_frames
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.recipes.recipe import (
     DecisionSettings,
     Recipe,
@@ -89,7 +90,9 @@ def new(
     store = RecipeStore(folder=folder.parent)
     taken = None if number is None or not store.folder.is_dir() else store.find(number)
     if taken is not None:
-        raise UsageError(f"number={number}: is the number of {taken.name}; choose another one")
+        raise UsageError(
+            Setting("number", number), f": is the number of {taken.name}; choose another one"
+        )
     chosen = store.free_number() if number is None else number
     settings = Settings(
         number=chosen,
@@ -124,7 +127,7 @@ def list_recipes(folder: Path, trust: tuple[Path, ...]) -> None:
                 last_check(item),
             )
         )
-    click.echo("\n".join(aligned(rows)))
+    click.echo("\n".join(align_columns(rows)))
 
 
 @recipe.command()
@@ -189,13 +192,13 @@ def add_master(recipe_folder: Path, source: str, opening: SessionOptions, quiet:
     """
     item = read_recipe(recipe_folder, trust=opening.trust)
     frames = grab_frames(source, item.settings.golden.master_frames)
-    with opened_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
+    with open_judge(item, opening, note=listeners(quiet=quiet)[0]) as judge:
         expected = approve_golden(judge, master=frames)
     folder = item.golden / MASTER
     _remove(folder.glob("*.png"))
     for index, frame_hwc in enumerate(frames):
         write_image(folder / f"{index:03d}.png", frame_hwc)
-    path = write_expected(item, expected)
+    path = write_approval(item, expected)
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder} --source {source}")
 
@@ -255,9 +258,9 @@ def rollback(recipe_folder: Path, trust: tuple[Path, ...]) -> None:
 def _approve(item: Recipe, opening: SessionOptions, *, quiet: bool) -> None:
     """The golden set as it lies there now, by the model and the settings that were read."""
     note_to: Note = listeners(quiet=quiet)[0]
-    with opened_judge(item, opening, note=note_to) as judge:
+    with open_judge(item, opening, note=note_to) as judge:
         now = RecipeJudge(replace(item, files=DISK), judge.session)
-        path = write_expected(item, approve_golden(now))
+        path = write_approval(item, approve_golden(now))
     note_stale(item.model, note)
     note(f"wrote {path}; check with: edgeseg check {item.folder}")
 
@@ -294,7 +297,7 @@ def _facts(item: Recipe) -> dict[str, object]:
     for name, _ in golden_files(item):
         counts["good" if name.startswith("good/") else "bad"] += 1
     try:
-        approved = read_expected(item).approved
+        approved = read_approval(item).approved
     except UsageError:
         approved = "never"
     return {

@@ -7,6 +7,7 @@ import click
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import file_sha256
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE, PATH, json_option, note, trust_option
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
 from edgeseg.modelfile.signature import (
@@ -78,7 +79,9 @@ def verify_signature(files: tuple[Path, ...], trust: tuple[Path, ...], as_json: 
     edgeseg verify-signature part.edgeseg part.onnx recipes/part --trust owner.pub
     """
     if not trust:
-        raise UsageError("trust=: expected at least one public key to hold signatures against")
+        raise UsageError(
+            Setting("trust"), ": expected at least one public key to hold signatures against"
+        )
     statements = {path: check_signature(path, trust) for path in files}
     chains = _links(statements)
     if as_json:

@@ -12,7 +12,8 @@ from types import FrameType
 import click
 
 from edgeseg.base.errors import EdgesegError, UsageError
-from edgeseg.base.options import FILE, in_flags, note
+from edgeseg.base.messages import Setting, write
+from edgeseg.base.options import FILE, note, say_options
 from edgeseg.base.progress import Note
 from edgeseg.base.typed_options import GroupedCommand, Option
 from edgeseg.runtime.settings.options import (
@@ -46,20 +47,15 @@ class StreamCommand(GroupedCommand):
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the stream; a user's mistake ends in one sentence."""
-        piped = any("!" in source for source in ctx.params["source"])
-
-        def typed(text: str) -> str:
-            # A GStreamer pipeline has settings of its own, such as host=.
-            return text if piped and "!" in text else in_flags(text, self.get_params(ctx))
-
+        say = say_options(self.get_params(ctx))
         try:
             options = read_options(ctx.params)
             if ctx.params["dry_run"]:
                 _try_out(options)
             else:
-                _run(options, note=lambda text: note(typed(text)))
+                _run(options, note=lambda text: note(write(text, say)))
         except EdgesegError as error:
-            click.secho(f"Error: {typed(str(error))}", fg="red", err=True)
+            click.secho(f"Error: {error.text(say)}", fg="red", err=True)
             ctx.exit(error.exit_code)
 
 
@@ -78,12 +74,12 @@ def _read_station(ctx: click.Context, option: click.Parameter, path: Path | None
 def _try_out(options: StreamOptions) -> None:
     """Check what can be checked without a camera and a model in memory."""
     from edgeseg.runtime.capture.sources import parse_source
-    from edgeseg.runtime.run.product import named_model
+    from edgeseg.runtime.run.product import first_model
 
     names = [parse_source(text, realtime=options.realtime).name for text in options.source]
-    name, model = named_model(options)
+    name, model = first_model(options)
     if not model.is_file():
-        raise UsageError(f"model={model}: no such file")
+        raise UsageError(Setting("model", model), ": no such file")
     click.echo(f"{name} on {', '.join(names)}, trigger {options.trigger}: ok")
 
 

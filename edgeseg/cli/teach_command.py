@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.options import FILE, PATH, Entry, listeners, quiet_option, trust_option
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import (
+    FILE,
+    PATH,
+    RegistryName,
+    listeners,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.base.progress import Note
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import same_as, takes, typed
 from edgeseg.cli.fit_settings import FitSettings
 from edgeseg.model.backbones import BACKBONES
@@ -50,7 +58,7 @@ class TeachWishes:
         metavar="HOW",
     )
     backbone: str | None = typed(
-        None, "Network.  [default: efficientnet_lite0]", kind=Entry(BACKBONES)
+        None, "Network.  [default: efficientnet_lite0]", kind=RegistryName(BACKBONES)
     )
     graph: Path | None = typed(None, "Its graph, where it is not at hand by itself.", kind=FILE)
 
@@ -73,7 +81,11 @@ class PageWish:
     def __post_init__(self) -> None:
         for name in ("token_file", "supervisor_token_file"):
             if self.serve is None and getattr(self, name) is not None:
-                raise UsageError(f"{name}={getattr(self, name)}: is for the page; add serve=PORT")
+                raise UsageError(
+                    Setting(name, getattr(self, name)),
+                    ": is for the page; add ",
+                    Setting("serve", "PORT"),
+                )
 
 
 @click.command()
@@ -239,7 +251,7 @@ def _collected(service: "TeachService", pictures: Path, kind: Any) -> str:
     try:
         paths = image_paths(str(pictures))
     except UsageError as error:
-        raise UsageError(str(error).replace("source=", f"--{kind} ", 1)) from None
+        raise UsageError(error.text(lambda setting: f"--{kind} {setting.value}")) from None
     before, out = service.count(kind), []
     for path in paths:
         try:
@@ -275,8 +287,8 @@ def judged_lines(judged: dict[str, Any]) -> Iterator[str]:
                     _share(row["bad_found"]),
                 )
             )
-    yield from aligned(rows)
-    yield from judged["sentence"].split("; ")
+    yield from align_columns(rows)
+    yield from str(judged["sentence"]).split("; ")
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:
         mark = "decides the threshold" if item["decides"] else ""

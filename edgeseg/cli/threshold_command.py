@@ -1,13 +1,13 @@
 """`edgeseg threshold`: another false-alarm rate for a model that is there already."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FOLDER,
     PATH,
@@ -17,10 +17,11 @@ from edgeseg.base.options import (
     quiet_option,
     trust_option,
 )
+from edgeseg.base.utc import utc_time
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.threshold_evidence import Evidence, read_evidence
 from edgeseg.cli.threshold_report import facts_of, table_lines, text_of, write_page
-from edgeseg.decision.loss import loss_between
+from edgeseg.decision.lost_defects import loss_between
 from edgeseg.decision.operating_point import (
     by_rate,
     by_value,
@@ -84,7 +85,9 @@ def threshold(
     """
 
     if rate is not None and value is not None:
-        raise UsageError(f"rate={rate} and value={value}: expected one of the two")
+        raise UsageError(
+            Setting("rate", rate), " and ", Setting("value", value), ": expected one of the two"
+        )
     admit(model, trust)
     evidence = read_evidence(model)
     if (rate, value, unsure_rate) != (None, None, None):
@@ -136,7 +139,7 @@ def _choose(
     elif band is not None:
         note(f"the band of {before.unsure_rate:g} is not above this rate and is dropped")
     if chosen.score > before.score:
-        note(loss_between(before.score, chosen.score, planted=stored.planted).sentence)
+        note(str(loss_between(before.score, chosen.score, planted=stored.planted).sentence))
     asked = None if value is not None else rate or before.requested_rate
     _store(model, before, chosen, rate=asked, images=stored.pictures or len(stored.scores))
     return replace(stored, chosen=chosen)
@@ -148,7 +151,7 @@ def _store(
     rule = chosen.rule
     if chosen.unsure_rate is not None:
         rule += f", unsure from {chosen.unsure:.4f} (rate {chosen.unsure_rate:g})"
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    when = utc_time()
     store = store_choice if model.suffix in MODEL_SUFFIXES else store_thresholds
     written = store(model, chosen, rule=rule, rate=rate, images=images, when=when)
     note_stale(model, note)

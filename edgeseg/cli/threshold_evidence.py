@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from edgeseg.base.errors import ArtefactError, RuntimeFailure
-from edgeseg.decision.deciding import DecidingImage, deciding_images
+from edgeseg.decision.deciding_images import DecidingImage, deciding_images
 from edgeseg.decision.operating_point import (
     RATES,
     OperatingPoint,
@@ -13,7 +13,7 @@ from edgeseg.decision.operating_point import (
     operating_point,
 )
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.modelfile.header import calibration_facts, named_highest, read_floats, read_header
+from edgeseg.modelfile.header import calibration_facts, highest_scores, read_floats, read_header
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.vision.part_groups import highest_of_parts
@@ -95,7 +95,7 @@ def _of_artefact(model: Path) -> Evidence:
     if groups is not None:
         scores, peaks = (highest_of_parts(values, groups) for values in (scores, peaks))
     planted = read_floats(model, "planted.scores")
-    named = named_highest(model, header)
+    named = highest_scores(model, header)
     highest = sorted(scores.tolist(), reverse=True)[: len(named)]
     known = [each.score for each in named] == highest  # or they are of other scores than these
     return Evidence(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.files import write_text
-from edgeseg.base.tables import aligned
+from edgeseg.base.tables import align_columns
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.decision.operating_point import OperatingPoint, guarantee, unlucky_words
 from edgeseg.decision.prediction import above
@@ -58,7 +58,7 @@ def table_of(evidence: Evidence) -> list[list[str]]:
 
 def table_lines(evidence: Evidence) -> list[str]:
     """What every rate promises and costs."""
-    return [*aligned(table_of(evidence)), *_meanings(evidence)]
+    return [*align_columns(table_of(evidence)), *_meanings(evidence)]
 
 
 def _meanings(evidence: Evidence) -> list[str]:
@@ -91,7 +91,7 @@ def deciding_lines(evidence: Evidence) -> list[str]:
     if not evidence.deciding:
         return []
     title = "good images with the highest scores decide it:"
-    return [title, *aligned(_deciding_table(evidence), last_left=True)]
+    return [title, *align_columns(_deciding_table(evidence), last_left=True)]
 
 
 def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE, note
 from edgeseg.runtime.sinks.hash_chain import head_path, parts_of, read_head
 from edgeseg.runtime.sinks.log_check import check_log
@@ -32,7 +33,9 @@ def verify_log(ctx: click.Context, logs: tuple[Path, ...], head: Path | None) ->
             raise UsageError(f"{path}: no such file; expected a log of `stream --events-chain`")
     told = read_head(head_path(logs[-1]) if head is None else head)
     if head is not None and told is None:
-        raise UsageError(f"head={head}: cannot be read; expected the .head file of a log")
+        raise UsageError(
+            Setting("head", head), ": cannot be read; expected the .head file of a log"
+        )
     check = check_log(parts, told)
     for text in check.notes:
         note(text)

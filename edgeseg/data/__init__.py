@@ -1,1 +1,1 @@
-"""A folder or arrays to samples."""
+"""Samples of a folder or of arrays."""

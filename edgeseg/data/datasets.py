@@ -1,4 +1,4 @@
-"""A path to samples: which layout it has, what is for fitting and what for testing."""
+"""The samples of a path: the layout of the folder, what is for fitting and what for testing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.data.layouts import (
     KOLEKTOR_FOLDS,
     Split,
@@ -40,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which part of a dataset is wanted, where its layout leaves a choice."""
+    """The part of a dataset that is wanted, where its layout leaves a choice."""
 
     fold: int | None = None
     seed: int = 0
@@ -174,7 +175,7 @@ def open_dataset(
 
 
 def detect_layout(root: Path) -> str:
-    """Name the layout of a folder by the folders and files that only it has."""
+    """Return the name of a folder's layout, by the folders and files that only it has."""
     for name, layout in LAYOUTS.items():
         if layout.recognise(root):
             return name
@@ -193,22 +194,23 @@ def detect_layout(root: Path) -> str:
 
 
 def _refuse_mixed(root: Path, names: list[str]) -> None:
-    """A wrong path into a dataset would be a plain folder with the defects fitted as good."""
+    """Refuse a wrong path into a dataset, whose defects would be fitted as good pictures."""
     splits = [name for name in names if name.lower() in _SPLIT_NAMES]
     beside_good = len(names) > 1 and any(name.lower() in _GOOD_NAMES for name in names)
     if not splits and not beside_good:
         return
     raise DatasetError(
         f"{root}: has the folders {', '.join(splits or names)} but no known layout; expected "
-        f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; "
-        "if every picture under it is good, say layout=folder"
+        f"{LAYOUTS['mvtec'].expects}, or another of {', '.join(LAYOUTS)}; if every picture "
+        "under it is good, say ",
+        Setting("layout", "folder"),
     )
 
 
 def split_holdout(
     samples: Sequence[Sample], *, fraction: float, seed: int
 ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
-    """Set a part of the samples aside, chosen by the seed alone and not by their given order."""
+    """Set some samples aside, chosen by the seed alone and not by their order."""
     if not 0 <= fraction < 1:
         raise UsageError(f"held-out fraction {fraction}: expected at least 0 and below 1")
     ordered = sorted(samples, key=lambda sample: sample.order)

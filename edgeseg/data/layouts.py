@@ -1,4 +1,4 @@
-"""Where datasets keep their pictures and masks.
+"""The layouts of public datasets: where each keeps its pictures and masks.
 
 Each layout is a function from a root folder to its pictures to fit on and to test on. Files come
 sorted by path, so nothing depends on the order in which a file system lists them.
@@ -28,7 +28,7 @@ class Split:
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders directly in a folder, hidden ones left out, sorted by name."""
+    """Return the folders directly in a folder, without hidden ones, sorted by name."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -37,13 +37,13 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def find_mvtec(root: Path) -> Split:
-    """MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
+    """Find MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
     test = _by_folder(root / "test", root / "ground_truth", mask="{}_mask.png")
     return Split(train=_good_in(root / "train" / GOOD), test=test)
 
 
 def find_mvtec2(root: Path) -> Split:
-    """MVTec AD 2: train/good, test_public/{good,bad}, test_public/ground_truth/bad.
+    """Find MVTec AD 2: train/good, test_public/{good,bad}, test_public/ground_truth/bad.
 
     Published figures are of models that saw train/good alone, so validation/good is left out; a
     fit calibrates by itself.
@@ -63,13 +63,16 @@ def find_mvtec2(root: Path) -> Split:
 
 
 def find_btad(root: Path) -> Split:
-    """BTAD: train/ok, test/{ok,ko}, ground_truth/ko/<stem> with a suffix of its own."""
+    """Find BTAD: train/ok, test/{ok,ko}, ground_truth/ko/<stem> with a suffix of its own."""
     test = _by_folder(root / "test", root / "ground_truth", mask="{}.png", good="ok")
     return Split(train=_good_in(root / "train" / "ok"), test=test)
 
 
 def find_kolektor2(root: Path) -> Split:
-    """KolektorSDD2: {train,test}/ID.png with ID_GT.png; marked pictures in train are left out."""
+    """Find KolektorSDD2: {train,test}/ID.png with ID_GT.png.
+
+    Defective pictures in train are left out.
+    """
     train, test = (
         [
             _by_its_mask(image, image.with_name(f"{image.stem}_GT.png"))
@@ -85,7 +88,7 @@ def find_kolektor2(root: Path) -> Split:
 
 
 def find_kolektor(root: Path, *, fold: int) -> Split:
-    """KolektorSDD: kosNN/PartM.jpg with PartM_label.bmp; one fold of three is the test set.
+    """Find KolektorSDD: kosNN/PartM.jpg with PartM_label.bmp; one fold of three is the test set.
 
     The authors publish their three folds as a separate pickle, which is not part of the dataset.
     Here a commutator belongs to the fold of its place in the sorted list modulo three, so all
@@ -114,7 +117,7 @@ def find_kolektor(root: Path, *, fold: int) -> Split:
 
 
 def kolektor_commutators(root: Path) -> list[Path]:
-    """The kosNN folders in the order of their numbers."""
+    """Return the kosNN folders in the order of their numbers."""
     numbered = [
         (int(match[1]), folder)
         for folder in folders_in(root)
@@ -124,7 +127,7 @@ def kolektor_commutators(root: Path) -> list[Path]:
 
 
 def find_folder(root: Path) -> Split:
-    """A folder of good pictures, at any depth; hidden files and folders are ignored."""
+    """Find good pictures in a folder, at any depth; hidden files and folders are ignored."""
     images = (
         path
         for path in root.rglob("*.*")
@@ -140,7 +143,7 @@ def _good_in(folder: Path) -> tuple[Sample, ...]:
 
 
 def _by_folder(tests: Path, truth: Path, *, mask: str, good: str = GOOD) -> tuple[Sample, ...]:
-    """Test pictures in a folder of each kind; masks are named `mask` or like their picture."""
+    """Find test pictures in a folder per kind; masks are named `mask` or like their picture."""
     samples: list[Sample] = []
     for folder in folders_in(tests):
         if folder == truth:
@@ -159,7 +162,7 @@ def _by_folder(tests: Path, truth: Path, *, mask: str, good: str = GOOD) -> tupl
 
 
 def _by_its_mask(image: Path, mask: Path) -> Sample:
-    """In the Kolektor datasets every picture has a mask, and only the mask says if it is good."""
+    """Label a picture of Kolektor, which is good if its mask is empty."""
     if not mask.is_file():
         raise DatasetError(f"{image}: its mask {mask.name} is missing, so its label is unknown")
     if read_mask(mask).any():
@@ -168,7 +171,7 @@ def _by_its_mask(image: Path, mask: Path) -> Sample:
 
 
 def _copies_of(candidates: Sequence[Sample], originals: Iterable[Sample]) -> set[Sample]:
-    """Those candidates whose file has the same bytes as one of the originals."""
+    """Return the candidates whose file has the same bytes as one of the originals."""
     known = {_digest(sample.image) for sample in originals}
     return {sample for sample in candidates if _digest(sample.image) in known}
 

@@ -1,4 +1,4 @@
-"""mSTC, the ShanghaiTech campus videos taken apart into single pictures.
+"""mSTC: the ShanghaiTech campus videos as single pictures.
 
 training/videos/<scene>_<clip>.avi        as published, or training/frames/<scene>_<clip>/NNN.jpg
 testing/frames/<scene>_<clip>/NNN.jpg
@@ -23,7 +23,7 @@ TRAIN_SAMPLES = 5000  # as in the published comparisons on this dataset
 
 
 def find_mstc(root: Path, *, seed: int) -> Split:
-    """Every fifth frame; of those for training, 5000 drawn by the seed."""
+    """Find every fifth frame; of those for training, 5000 drawn by the seed."""
     frames = _training_frames(root)
     test = [
         sample

@@ -1,4 +1,4 @@
-"""One picture of a dataset, and batches of them: decoded ahead, in order, bad files counted."""
+"""Samples of a dataset, and batches of them: decoded ahead, in order, bad files counted."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
-from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import (
     read_mask,
     read_mask_stack,
@@ -30,7 +31,7 @@ MOST_PIXELS = 8 * 512 * 512
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A picture, what is known of it, and where its mask is."""
+    """A picture, its label and kind, and the place of its mask."""
 
     image: Path
     mask: Path | None = None  # None: nothing is marked in this picture
@@ -47,6 +48,12 @@ class Sample:
             )
         if self.label == 1 and self.mask is None:
             raise DatasetError(f"{self.image}: a defective picture without a mask")
+
+    @property
+    def name(self) -> str:
+        """The path of the picture, and the number of the frame where it is a video."""
+        path = self.image.as_posix()
+        return path if self.image_index is None else f"{path}#{self.image_index}"
 
     @property
     def order(self) -> tuple[str, int]:
@@ -99,7 +106,7 @@ def _decode(
     try:
         geometry.check((height, width), name=str(sample.image))
     except UsageError as error:
-        raise DatasetError(str(error)) from None
+        raise DatasetError(error) from None
     found = geometry.find(image_hwc)
     if found is not None and found.pose is None and not lenient:
         raise DatasetError(f"{sample.image}: no part is found in it ({found.reason})")
@@ -108,7 +115,7 @@ def _decode(
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
         sample=sample,
-        frame_hwc=painted(view.picture(image_hwc), geometry),
+        frame_hwc=paint_ignored(view.picture(image_hwc), geometry),
         mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
         view=view,
@@ -139,12 +146,12 @@ def _read(sample: Sample, *, max_pixels: int) -> tuple[NDArray[np.uint8], int | 
 
 
 def read_picture(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
-    """A sample's picture as it is."""
+    """Read a sample's picture in its own size."""
     return _read(sample, max_pixels=max_pixels)[0]
 
 
 def sample_size(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
-    """Height and width of a sample's picture as it is."""
+    """Return height and width of a sample's picture."""
     height, width = read_picture(sample, max_pixels=max_pixels).shape[:2]
     return height, width
 
@@ -152,7 +159,7 @@ def sample_size(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> tuple[int, i
 def frames_at_once(
     size_hw: tuple[int, int], *, most: int, least: int = 1, pixels: int = MOST_PIXELS
 ) -> int:
-    """How many frames of a size to take together: `most`, or fewer where they are large."""
+    """Return how many frames to process together: `most`, or fewer where they are large."""
     return max(least, min(most, pixels // (size_hw[0] * size_hw[1])))
 
 
@@ -170,7 +177,7 @@ def load_batches(
 ) -> Iterator[Batch]:
     """Yield batches in the order of the samples; skip up to `max_bad` unreadable ones.
 
-    A picture without a part is one of them unless `lenient`: then it is shown as it is.
+    A picture without a part counts as unreadable, unless `lenient`: then it is used as it is.
     """
     if batch_size < 1 or workers < 1 or max_bad < 0:
         raise UsageError(
@@ -210,7 +217,7 @@ def _good_ones(
     workers: int,
 ) -> Iterator[_Decoded]:
     bad = 0
-    for sample, future in _decoded_ahead(samples, decode, workers):
+    for sample, future in _decode_ahead(samples, decode, workers):
         try:
             decoded = future.result()
         except DatasetError as error:
@@ -225,10 +232,10 @@ def _good_ones(
         raise DatasetError(f"none of the {bad} pictures can be read, {samples[0].image} the first")
 
 
-def _decoded_ahead(
+def _decode_ahead(
     samples: Sequence[Sample], decode: Decode, workers: int
 ) -> Iterator[tuple[Sample, Future[_Decoded]]]:
-    """Decode in threads (OpenCV frees the interpreter lock), at most four a worker ahead."""
+    """Decode in threads (OpenCV frees the interpreter lock), at most four per worker ahead."""
     pending: deque[tuple[Sample, Future[_Decoded]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
     try:
@@ -245,8 +252,12 @@ def _decoded_ahead(
 
 def _too_many(error: DatasetError, bad: int, max_bad: int) -> DatasetError:
     if max_bad == 0:
-        return DatasetError(f"{error}; repair or remove it, or skip such files with max_bad=N")
+        return DatasetError(
+            error, "; repair or remove it, or skip such files with ", Setting("max_bad", "N")
+        )
     return DatasetError(
-        f"{error}; it is bad file number {bad}, more than max_bad={max_bad} allows: "
-        "repair them or allow more"
+        error,
+        f"; it is bad file number {bad}, more than ",
+        Setting("max_bad", max_bad),
+        " allows: repair them or allow more",
     )

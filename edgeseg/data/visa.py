@@ -1,4 +1,4 @@
-"""VisA, twelve objects in two forms.
+"""VisA: twelve objects in two layouts.
 
 As it is published, a folder of each object beside the folder of splits:
 
@@ -25,7 +25,7 @@ TEST_STEP = 10  # the published split tests on every tenth good picture as well
 
 
 def find_visa(root: Path) -> Split:
-    """The published split; without its file, every tenth good picture is for testing."""
+    """Find the published split; without its file, every tenth good picture is for testing."""
     if (root / "train" / GOOD).is_dir():
         return find_mvtec(root)
     defective = _defective(root)
@@ -56,7 +56,7 @@ def _as_published(root: Path, split: Path, defective: tuple[Sample, ...]) -> Spl
 
 
 def _defective(root: Path) -> tuple[Sample, ...]:
-    """All defective pictures: every split of one class tests on all of them."""
+    """Return all defective pictures: every one-class split tests on all of them."""
     kinds = _kinds(root / "image_anno.csv")
     masks = {path.stem: path for path in images_in(root / "Data/Masks/Anomaly")}
     samples = []
@@ -70,7 +70,7 @@ def _defective(root: Path) -> tuple[Sample, ...]:
 
 
 def _kinds(annotations: Path) -> dict[str, str]:
-    """Kinds of defect by the name of the picture; without the file there is one kind."""
+    """Return the kind of defect by picture name; without the file there is one kind."""
     if not annotations.is_file():
         return {}
     rows = _rows(annotations, ("image", "label", "mask"))
@@ -79,7 +79,7 @@ def _kinds(annotations: Path) -> dict[str, str]:
 
 
 def _rows(table: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """These columns of a table; cells that are not there are empty."""
+    """Read these columns of a table; missing cells are empty."""
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             return [{name: row[name] or "" for name in columns} for row in csv.DictReader(file)]

@@ -1,4 +1,4 @@
-"""What a count of mistakes says of the rate behind it: Clopper and Pearson's exact interval."""
+"""Exact confidence intervals of a rate from a count of mistakes (Clopper and Pearson)."""
 
 import math
 from collections.abc import Callable
@@ -10,14 +10,14 @@ _STEPS = 60  # of bisection: far below the last digit of a float
 
 
 class Interval(NamedTuple):
-    """A rate that lies between the two in at least the stated share of all samples."""
+    """An interval that contains the true rate in at least the stated share of all samples."""
 
     low: float
     high: float
 
 
 def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> Interval:
-    """The rates at which so few, and at which so many, mistakes would be too rare to believe.
+    """Return the exact interval of a rate.
 
     high is where P(mistakes or fewer) is (1 - confidence) / 2, low where P(mistakes or more) is.
     Without trials every rate is possible.
@@ -36,7 +36,7 @@ def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> I
 
 
 def rate_quantile(highest: int, count: int, *, share: float) -> float:
-    """The false-alarm rate that so large a share of all fits stays below.
+    """Return the false-alarm rate that such a share of all fits stays below.
 
     With the m-th highest of n scores as threshold, the true rate is distributed as
     Beta(m, n + 1 - m) over sets of n good parts; below x it lies as often as a binomial of n trials
@@ -59,7 +59,7 @@ def _rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool
 
 
 def _at_most(mistakes: int, trials: int, rate: float) -> float:
-    """P(X <= mistakes) of a binomial; logarithms, since single terms can be below any float."""
+    """Return P(X <= mistakes) of a binomial; logarithms, since terms can be below any float."""
     if rate <= 0:
         return 1.0
     if rate >= 1:

@@ -1,4 +1,4 @@
-"""From the scores of good images that a model has not seen to a threshold with a stated rate."""
+"""A threshold with a stated rate, from scores of good images that the model has not seen."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,13 +23,13 @@ NO_LOOKS = GoodAppearance()
 
 
 def no_groups() -> NDArray[np.float32]:
-    """Of images that all show other parts."""
+    """Return the groups of images that all show different parts."""
     return np.empty(0, np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoodImageScores:
-    """What a model said of good images that were not used for their own verdict."""
+    """Scores of good images by models that were fitted without them."""
 
     scores: NDArray[np.float32]  # (n,)
     peaks: NDArray[np.float32]  # (n,): highest value of each map
@@ -51,12 +51,12 @@ class GoodImageScores:
 
     @property
     def count(self) -> int:
-        """How many images there were."""
+        """The number of images."""
         return int(self.scores.size)
 
     @property
     def parts(self) -> int:
-        """How many different parts they show."""
+        """The number of different parts that they show."""
         return int(np.unique(self.groups).size) if self.groups.size else self.count
 
     @property
@@ -70,7 +70,7 @@ class GoodImageScores:
 
     @property
     def of_parts(self) -> "PartScores":
-        """One score a part, the highest of its images: seen often, it alarms if one image does."""
+        """One score per part, the highest of its images: a part alarms if one image does."""
         return PartScores(
             scores=highest_of_parts(self.scores, self.groups),
             peaks=highest_of_parts(self.peaks, self.groups),
@@ -80,7 +80,7 @@ class GoodImageScores:
 
 @dataclass(frozen=True, kw_only=True)
 class PartScores:
-    """What a threshold may count: parts, not images."""
+    """Scores that a threshold may count: of parts, not of images."""
 
     scores: NDArray[np.float32]
     peaks: NDArray[np.float32]
@@ -89,7 +89,7 @@ class PartScores:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationFacts:
-    """The thresholds and how they came about, as a header has them."""
+    """The thresholds and how they came about, as the header stores them."""
 
     score_threshold: float
     pixel_threshold: float
@@ -112,7 +112,7 @@ class CalibrationFacts:
 
     @property
     def thresholds(self) -> Thresholds:
-        """As a graph is told them."""
+        """The thresholds for the metadata of a graph."""
         return Thresholds(
             score=self.score_threshold,
             pixel=self.pixel_threshold,
@@ -137,20 +137,20 @@ class CalibrationFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(CalibrationFacts):
-    """The same with the statistics behind it."""
+    """The facts of a calibration with the statistics behind them."""
 
     good: GoodImageScores
 
     @property
     def statistics(self) -> ScoreStatistics:
-        """As a graph is told of the good images; scores of fitted images are no evidence."""
+        """The good scores for the metadata of a graph; scores of fitted images are left out."""
         of_parts = self.good.of_parts
         images = self.good.count if self.good.count > of_parts.scores.size else None
         statistics = ScoreStatistics.of(of_parts.scores, of_parts.peaks, images=images)
         return statistics if self.answered_rate < 1 else replace(statistics, scores=(), peaks=())
 
     def header(self) -> dict[str, Any]:
-        """The plain values; the arrays are stored as tensors."""
+        """Return the plain values; the arrays are stored as tensors."""
         return {
             "score_threshold": self.score_threshold,
             "pixel_threshold": self.pixel_threshold,
@@ -183,7 +183,7 @@ def calibrate(
     appearance: GoodAppearance = NO_LOOKS,
     grouping: Grouping = "pictures",
 ) -> Calibration:
-    """Choose both thresholds from good images, or the image threshold by F1 if told anomalies.
+    """Choose both thresholds from good images, or the image threshold by F1 if anomalies are given.
 
     Each part counts once. Images that were fitted on too (`unseen` is false) are no evidence of
     what others will score.

@@ -1,4 +1,4 @@
-"""Why a frame gave no verdict to trust: a word that decides, and its sentence for people."""
+"""Reasons why a frame gave no verdict to trust: a kind that decides, and its sentence."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from edgeseg.vision.locate import Found
 
 
 class DoubtKind(str, Enum):
-    """What speaks against a verdict; a new one needs its sentence in SENTENCES."""
+    """The kinds of doubt; a new one needs its sentence in SENTENCES."""
 
     NO_SCORE = "no_score"
     DARK = "dark"
@@ -29,7 +29,7 @@ SENTENCES: dict[DoubtKind, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Doubt:
-    """Why a frame is `invalid` or its part `not_found`."""
+    """The reason why a frame is `invalid` or its part `not_found`."""
 
     kind: DoubtKind
     detail: str = ""  # what was found instead
@@ -42,7 +42,7 @@ class Doubt:
 def doubt_on(
     verdict: str, invalid: DoubtKind | None, *, found: Found | None = None
 ) -> Doubt | None:
-    """Why a verdict is none on the part; `invalid` is what speaks against its frame."""
+    """Return why a verdict is not about the part; `invalid` is what is wrong with the frame."""
     if verdict == "not_found":
         return Doubt(kind=DoubtKind.NOT_FOUND, detail="" if found is None else found.reason)
     if verdict != "invalid" or invalid is None:

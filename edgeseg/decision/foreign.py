@@ -1,4 +1,4 @@
-"""A frame that is not this part at all: another product, an empty belt, a covered lens.
+"""Frames that do not show this part at all: another product, an empty belt, a covered lens.
 
 A defect is local: most of the map looks as on good parts. A foreign frame is odd nearly everywhere,
 so the value that three quarters of its map exceed, its floor, is far above that of any good part.
@@ -20,7 +20,7 @@ _SAMPLES = 32  # along the shorter side; the map is smooth, so that more tell no
 
 
 def map_floor(map_hw: NDArray[np.floating[Any]]) -> float:
-    """The value that three quarters of a map exceed, without what is ignored: it is 0 there."""
+    """Return the value that three quarters of a map exceed; ignored pixels (0) do not count."""
     step = max(1, min(map_hw.shape) // _SAMPLES)
     values = map_hw[step // 2 :: step, step // 2 :: step]
     values = values[values > 0]
@@ -31,7 +31,7 @@ def map_floor(map_hw: NDArray[np.floating[Any]]) -> float:
 
 
 def no_floors() -> NDArray[np.float32]:
-    """Of images whose floors nobody kept."""
+    """Return the floors of images of which none were kept."""
     return np.empty(0, np.float32)
 
 
@@ -41,7 +41,7 @@ def foreign_limit(
     planted: Sequence[float] | NDArray[np.floating[Any]] = (),
     threshold: float,
 ) -> float | None:
-    """The floor above which a frame is not this part; None if no floors are known.
+    """Return the floor above which a frame does not show this part; None without known floors.
 
     A good part's floor exceeds the highest of n others with a probability of 1 / (n + 1); the
     margin is for what good images do not show.

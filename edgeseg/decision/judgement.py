@@ -1,4 +1,4 @@
-"""A prediction held against the thresholds of its model: verdict, p-value and regions."""
+"""Judge a prediction by the thresholds of its model: verdict, p-value and regions."""
 
 import math
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ def invalid_kind(
     map_hw: NDArray[np.float32] | None = None,
     appearance: Appearance | None = None,
 ) -> DoubtKind | None:
-    """Why a part cannot be judged by a frame; None: it can.
+    """Return why a part cannot be judged by a frame; None if it can.
 
-    Of a frame that is both foreign and blurred the former is said: another product may be smooth.
+    A frame that is both foreign and blurred counts as foreign: another product may be smooth.
     """
     if not math.isfinite(score):
         return DoubtKind.NO_SCORE
@@ -54,11 +54,11 @@ def verdict_on(
     found: Found | None = None,
     appearance: Appearance | None = None,
 ) -> Verdict:
-    """The one rule for every frame; without map and appearance its score alone decides.
+    """Judge a frame: the one rule for all; without map and appearance the score alone decides.
 
-    What is no part of ours comes before the score: a covered lens may have no high place at all,
-    and is not good for that. A part that looks odd at a place of good parts is not found unless
-    its score says more: that it is a defect.
+    A frame that does not show the part is recognised before its score counts: a covered lens may
+    have no high pixel at all, and is not good for that. A part that looks odd at a place of good
+    parts is `not_found`, unless its score makes it a defect.
     """
     lost = found is not None and not found.ok
     if found is not None and lost and not found.placed:
@@ -75,7 +75,7 @@ def verdict_on(
 
 
 def is_alarming(verdict: str) -> bool:
-    """Whether a part may not pass; a doubt alone is no alarm, a word that is not known is."""
+    """Return whether a part may not pass: a doubt alone is no alarm, an unknown verdict is one."""
     return verdict not in ("good", "unsure")
 
 
@@ -85,28 +85,28 @@ MAJOR_SHARE = 0.01  # of the picture that is looked at: as large a region is maj
 
 
 def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> Severity:
-    """How bad a region is, by its peak and its area; what is no number is major."""
+    """Rate a region by its peak and its area; one that is not a number is major."""
     strong = not region.peak < MAJOR_PEAK * pixel_threshold
     return "major" if strong or region.area_px >= MAJOR_SHARE * picture_px else "minor"
 
 
 def chance(score: float, good: ScoreStatistics) -> float | None:
-    """How often a good part looks this odd; None where the good scores are not known."""
+    """Return how often a good part looks this odd; None where the good scores are not known."""
     return p_value(score, good.values) if good.scores else None
 
 
 def words_of(chance: float | None) -> str | None:
-    """A p-value as people say it."""
+    """Write a p-value in words."""
     return None if chance is None else oddness(chance)
 
 
-def marked(
+def mark_pixels(
     map_hw: NDArray[np.float32], verdict: Verdict, pixel_threshold: float
 ) -> NDArray[np.bool_]:
-    """Pixels above the pixel threshold; what is not good has at least the map's highest place.
+    """Mark pixels above the pixel threshold; what is not good has at least the map's highest place.
 
-    The score may be above its threshold where no pixel is above the other one: the two are chosen
-    apart, from the scores and from the highest pixels of good images.
+    The score may be above its threshold while no pixel is above the pixel threshold: the two are
+    chosen separately, from the scores and from the highest pixels of good images.
     """
     above_hw = above(map_hw, pixel_threshold)
     if verdict == "good" or above_hw.any():
@@ -126,17 +126,17 @@ def marked_regions(
     view: View,
     min_area: float = 0.0,
 ) -> tuple[tuple[Region, ...], int]:
-    """Regions of what is marked from an area on, and how many there are.
+    """Return the marked regions of at least `min_area`, and how many there are.
 
     Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
     """
-    marked_hw = marked(map_hw, verdict, pixel_threshold)
+    marked_hw = mark_pixels(map_hw, verdict, pixel_threshold)
     return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Areas:
-    """A verdict after its regions were looked at."""
+    """A verdict that takes the area of regions into account."""
 
     verdict: Verdict
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
@@ -152,9 +152,9 @@ def judge_areas(
     min_area: float,
     found: Found | None = None,
 ) -> Areas:
-    """Regions below an area do not decide: without another one the part is good.
+    """Judge by regions of at least `min_area`: a part without one is good.
 
-    All regions are looked at, however many there are. Only alarms of the score are taken back: an
+    All regions are considered, however many there are. Only alarms of the score are taken back: an
     invalid frame and a part that is not found stay so, with all their regions.
     """
     by_score = verdict in ("defect", "unsure")
@@ -167,7 +167,7 @@ def judge_areas(
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedPrediction(Prediction):
-    """A prediction held against the model's thresholds: what `predict` returns.
+    """A prediction with its verdict: what `predict` returns.
 
     The map covers the frame that was given, at the resolution of the model's input; regions are in
     pixels of that frame.
@@ -188,11 +188,11 @@ class JudgedPrediction(Prediction):
 
     @property
     def oddness(self) -> str | None:
-        """The p-value as people say it: "one good part in 180 looks this odd"."""
+        """The p-value in words: "one good part in 180 looks this odd"."""
         return words_of(self.p_value)
 
 
-def judged(
+def judge(
     prediction: Prediction,
     *,
     thresholds: Thresholds,
@@ -200,7 +200,7 @@ def judged(
     view: View,
     found: Found | None = None,
 ) -> JudgedPrediction:
-    """Hold a prediction against its thresholds."""
+    """Judge a prediction by the thresholds."""
     score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
     verdict = verdict_on(score, thresholds, map_hw=map_hw, found=found, appearance=appearance)
     invalid = invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance)
@@ -216,5 +216,5 @@ def judged(
         doubt=doubt_on(verdict, invalid, found=found),
         p_value=p_value,
         pose=None if found is None else found.pose,
-        regions=tuple(region.moved(*view.corner_xy) for region in regions),
+        regions=tuple(region.shift(*view.corner_xy) for region in regions),
     )

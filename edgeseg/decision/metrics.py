@@ -1,7 +1,7 @@
-"""Figures of merit of a test set; edgeseg.decision.metric_names names them for every table.
+"""Metrics of a labelled test set; edgeseg.decision.metric_registry names them for every table.
 
-Where one is undefined (no anomalous image, no good one, nothing to divide by) it is None, which
-JSON can say.
+An undefined metric (no anomalous image, no good one, nothing to divide by) is None, which JSON can
+store.
 """
 
 import math
@@ -18,8 +18,8 @@ from edgeseg.decision.pro import MapScores
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
-    """How good the verdicts at one threshold are; None where there is nothing to divide by."""
+class VerdictMetrics:
+    """Metrics of the verdicts at one threshold; None where there is nothing to divide by."""
 
     f1: float | None
     precision: float | None
@@ -32,8 +32,8 @@ class Decision:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """All that a labelled test set told of a model: metrics are read off it."""
+class LabelledResults:
+    """The results of a model on a labelled test set, from which metrics are computed."""
 
     maps: MapScores
     scores: tuple[float, ...]  # of the images
@@ -43,25 +43,25 @@ class Measured:
 
     @property
     def image_auroc(self) -> float | None:
-        """Whether anomalous images outscore good ones, at any threshold."""
+        """The chance that an anomalous image outscores a good one, at any threshold."""
         return auroc(self.scores, self.labels)
 
     @cached_property
-    def decision(self) -> Decision:
-        """The verdicts at the threshold."""
+    def verdict_metrics(self) -> VerdictMetrics:
+        """Metrics of the verdicts at the threshold."""
         return f1_at(self.scores, self.labels, threshold=self.threshold)
 
     @property
     def false_regions(self) -> float | None:
-        """Regions that are marked on a good image, on average."""
+        """The mean number of regions marked on a good image."""
         if not self.regions:
-            return None  # nobody counted
+            return None  # not counted
         good = [count for count, label in zip(self.regions, self.labels, strict=True) if not label]
         return _ratio(sum(good), len(good))
 
 
 def auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:
-    """Chance that an anomalous image outscores a normal one, over all pairs; ties count half."""
+    """Return the chance that an anomalous image outscores a normal one; ties count half."""
     scores_n, labels_n = _as_scores(scores, labels)
     normal_n, anomalous_n = np.sort(scores_n[~labels_n]), scores_n[labels_n]
     pairs = 2 * normal_n.size * anomalous_n.size
@@ -72,15 +72,15 @@ def auroc(scores: ArrayLike, labels: ArrayLike) -> float | None:
     return (below + not_above) / pairs
 
 
-def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> Decision:
-    """Judge the verdicts `score > threshold`."""
+def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> VerdictMetrics:
+    """Compute the metrics of the verdicts `score > threshold`."""
     if math.isnan(threshold):
         raise UsageError("threshold: nan, expected a number; calibrate the model first")
     scores_n, labels_n = _as_scores(scores, labels)
     alarm_n = above(scores_n, threshold)
     hits = int(np.count_nonzero(alarm_n & labels_n))
     alarms, anomalies = int(np.count_nonzero(alarm_n)), int(np.count_nonzero(labels_n))
-    return Decision(
+    return VerdictMetrics(
         f1=_ratio(2 * hits, alarms + anomalies),
         precision=_ratio(hits, alarms),
         recall=_ratio(hits, anomalies),
@@ -93,7 +93,7 @@ def f1_at(scores: ArrayLike, labels: ArrayLike, *, threshold: float) -> Decision
 
 
 def best_f1_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Find the threshold of the highest F1, and of equal ones the one with the fewest alarms.
+    """Return the threshold with the highest F1, and of equal ones the one with the fewest alarms.
 
     It lies halfway between two scores, and is rounded to the precision of the scores, so that
     `score > threshold` means the same in float32 and in float64.

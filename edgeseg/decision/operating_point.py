@@ -1,4 +1,4 @@
-"""What a threshold promises and what it costs, from the scores of good parts alone.
+"""The false-alarm rate a threshold promises and what it costs, from the scores of good parts alone.
 
 A model carries the scores of good images that were judged by models fitted without them. Choosing
 another false-alarm rate, and saying how odd a new part is, needs these scores and nothing else.
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.messages import Message
+from edgeseg.base.messages import Message, Setting
 from edgeseg.decision.binomial import rate_quantile
 from edgeseg.decision.prediction import above
 from edgeseg.decision.score_origin import Choice, good_words, percent
@@ -32,7 +32,7 @@ class ConformalThreshold:
 
 
 def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> ConformalThreshold:
-    """The threshold that a new good image exceeds with at most the requested probability.
+    """Return the threshold that a new good image exceeds with at most the requested probability.
 
     If the n scores and the new one are exchangeable, the new one is equally likely to have any of
     the n + 1 ranks, so it exceeds the ceil((n + 1)(1 - rate))-th smallest with probability at most
@@ -52,13 +52,13 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
 
 
 def _rank(count: int, rate: float) -> int:
-    """Which of so many ascending scores is the threshold; above their number: none can be."""
+    """Return the rank of the threshold among ascending scores; above `count` there is none."""
     # The rounding guards (n + 1)(1 - rate) against the binary form of a decimal rate.
     return math.ceil(round((count + 1) * (1 - rate), 9))
 
 
 def unlucky_rate(count: int, *, rate: float, share: float = 0.1) -> float:
-    """The true false-alarm rate that such a share of all fits on `count` parts reaches or exceeds.
+    """Return the true false-alarm rate that such a share of all fits on `count` parts reaches.
 
     A promise holds on the average over fits: one set of good parts is luckier than another.
     """
@@ -67,7 +67,7 @@ def unlucky_rate(count: int, *, rate: float, share: float = 0.1) -> float:
 
 
 def unlucky_words(count: int, *, rate: float) -> str:
-    """How the promise varies from fit to fit, as people say it."""
+    """Say how the true rate varies from fit to fit."""
     high = percent(float(f"{unlucky_rate(count, rate=rate):.2g}"))
     return f"from fit to fit it varies: one fit in ten alarms at {high} or more"
 
@@ -76,7 +76,7 @@ def spread_table(
     counts: Sequence[int] = (10, 20, 49, 100, 200, 500),
     rates: Sequence[float] = (0.01, 0.02, 0.05, 0.1),
 ) -> list[list[str]]:
-    """What is promised and what one fit in ten reaches, by parts; docs/decisions.md shows it."""
+    """Tabulate the promised rate and that of one fit in ten (shown by docs/decisions.md)."""
     head = ["different parts", *(f"asked for {percent(rate)}" for rate in rates)]
     rows = [[str(count), *(_spread_cell(count, rate) for rate in rates)] for count in counts]
     return [head, *rows]
@@ -88,18 +88,18 @@ def _spread_cell(count: int, rate: float) -> str:
 
 
 def check_rate(rate: float) -> None:
-    """Refuse what is no rate."""
+    """Refuse a value that is not a rate."""
     if not 0 < rate < 1:
-        raise UsageError(f"rate={rate}: expected above 0 and below 1, for example 0.01")
+        raise UsageError(Setting("rate", rate), ": expected above 0 and below 1, for example 0.01")
 
 
 def needed_images(rate: float) -> int:
-    """How many good images, each of another part, can answer for a false-alarm rate."""
+    """Return how many good images, each of another part, can promise a false-alarm rate."""
     return math.ceil(round(1 / rate - 1, 9))
 
 
 def p_value(score: float, good_scores: Sequence[float] | NDArray[np.floating]) -> float:
-    """How often a good part looks at least this odd; a score that is no number is the oddest.
+    """Return how often a good part looks at least this odd; a score that is NaN is the oddest.
 
     (1 + number of good scores from this one up) / (n + 1): for a good part that is exchangeable
     with those behind the scores, P(p <= a) <= a for every a.
@@ -110,14 +110,14 @@ def p_value(score: float, good_scores: Sequence[float] | NDArray[np.floating]) -
 
 
 def oddness(p: float) -> str:
-    """A p-value as people say it."""
+    """Write a p-value in words."""
     parts = round(1 / p)
     return "as a good part looks" if parts < 2 else f"one good part in {parts} looks this odd"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPoint:
-    """One choice of a rate: its thresholds, what it promises, and what it would cost."""
+    """The thresholds of one false-alarm rate, what they promise, and what they would cost."""
 
     requested_rate: float
     promised_rate: float  # above the request where there are too few good images for it
@@ -131,7 +131,7 @@ class OperatingPoint:
 
     @property
     def shortfall(self) -> str | None:
-        """What is missing, if the images cannot answer for the rate that was asked for."""
+        """A sentence on what is missing, if there are too few images for the requested rate."""
         if self.kept:
             return None
         several = self.pictures is not None and self.pictures > self.images
@@ -148,7 +148,7 @@ class OperatingPoint:
 
     @property
     def kept(self) -> bool:
-        """Whether the images can answer for the rate that was asked for."""
+        """Whether there are enough images for the requested rate."""
         return self.promised_rate <= self.requested_rate
 
 
@@ -160,7 +160,7 @@ def operating_point(
     planted: Sequence[float] | NDArray[np.floating] = (),
     pictures: int | None = None,
 ) -> OperatingPoint:
-    """The thresholds of a rate, with its promise and its price; one score and peak a part."""
+    """Return the thresholds of a rate, its promise and its cost; one score and peak per part."""
     good, high = np.asarray(scores, np.float64), np.asarray(peaks, np.float64)
     chosen = conformal_threshold(good.tolist(), false_alarm_rate=rate)
     pixel = conformal_threshold(high.tolist(), false_alarm_rate=rate)
@@ -179,7 +179,7 @@ def operating_point(
 
 
 def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
-    """The stored thresholds after the choice of another rate; a band that no longer fits goes."""
+    """Return the stored thresholds with another rate; a band that no longer fits is dropped."""
     return replace(
         stored,
         score=point.score,
@@ -193,19 +193,20 @@ def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
 
 
 def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thresholds:
-    """The same after the choice of a value; its rate is an estimate, chosen by hand."""
+    """Return the stored thresholds with a value chosen by hand, whose rate is an estimate."""
     if not math.isfinite(value) or value < min(scores):
         raise UsageError(
-            f"value={value}: every good image would be an alarm; expected a number from "
-            f"{min(scores):.4g}, the lowest of their scores"
+            Setting("value", value),
+            f": every good image would be an alarm; expected a number from {min(scores):.4g}, "
+            "the lowest of their scores",
         )
     why = finds_nothing(value, max(scores))
     if why is not None:
-        raise UsageError(f"value={value}: {why}; expected a lower one")
+        raise UsageError(Setting("value", value), f": {why}; expected a lower one")
     exceeding = int(np.count_nonzero(above(np.asarray(scores, np.float64), value)))
     rate = (1 + exceeding) / (len(scores) + 1)
     return replace(
-        stored.moved(value),
+        stored.with_score(value),
         false_alarm_rate=rate,
         requested_rate=rate,
         choice=Choice(by="value", number=value),
@@ -215,19 +216,20 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
 
 
 def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Thresholds:
-    """A second threshold for a larger rate: what lies between the two is unsure."""
+    """Add a second threshold for a larger rate: what lies between the two is unsure."""
     wish = chosen.requested_rate
     lower = conformal_threshold(scores, false_alarm_rate=rate).value
     if rate <= wish or lower > chosen.score:
         raise UsageError(
-            f"unsure_rate={rate}: expected above {wish:g}, the rate of the threshold itself, so "
-            "that scores between the two are unsure"
+            Setting("unsure_rate", rate),
+            f": expected above {wish:g}, the rate of the threshold itself, so that scores "
+            "between the two are unsure",
         )
     return replace(chosen, unsure=lower, unsure_rate=rate)
 
 
 def guarantee(chosen: Thresholds) -> Message:
-    """What is known of the promise, by the way in which the good scores came about."""
+    """Say what is known of the promise, by the way in which the good scores were obtained."""
     if chosen.false_alarm_rate >= 1:
         return Message("guarantee_none")
     if chosen.parts < FEWEST_PARTS:

@@ -1,4 +1,4 @@
-"""What a model says of planted defects: what a threshold costs before real ones are known."""
+"""Scores of planted defects: the cost of a threshold before real defects are known."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from edgeseg.decision.foreign import no_floors
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedScores:
-    """Of copies of good images with one planted defect each, by models without those images."""
+    """Scores of copies of good images with one planted defect each, by models without them."""
 
     scores: NDArray[np.float32]  # (m,)
     areas: NDArray[np.float32]  # (m,): shares of the picture
@@ -27,5 +27,5 @@ class PlantedScores:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of copies."""
         return len(self.kinds)

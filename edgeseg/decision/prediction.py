@@ -1,8 +1,8 @@
-"""What a model says of one frame, and the rules for what is above a threshold.
+"""The prediction of a model for one frame, and the rules for what is above a threshold.
 
     map, score --is_anomalous, above--> anomalous or not, pixels --regions_of--> boxes
 
-A value at the threshold is good and a value that is no number is not, here and everywhere.
+Everywhere a value at the threshold is good, and a value that is not a number is not.
 """
 
 import math
@@ -20,12 +20,12 @@ MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
 
 
 def is_anomalous(score: float, threshold: float) -> bool:
-    """Whether a score is above the threshold, or no number: no reason to trust the part."""
+    """Return whether a score is above the threshold or not a number: neither can be trusted."""
     return not score <= threshold
 
 
 def above(values: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.bool_]:
-    """Which of many scores, or of the pixels of a map, are anomalous by the same rule."""
+    """Apply the rule of `is_anomalous` to many scores, or to the pixels of a map."""
     # numpy would round the threshold to the values' float32 and might move it past one of them.
     with np.errstate(over="ignore"):
         limit = values.dtype.type(threshold)
@@ -43,8 +43,8 @@ class Region:
     area_px: int
     peak: float  # highest value of the map in it; NaN if one is no number
 
-    def moved(self, right: int, down: int) -> "Region":
-        """The same in a picture that this one is a part of."""
+    def shift(self, right: int, down: int) -> "Region":
+        """Return the region in a larger picture that this one is a part of."""
         x, y, w, h = self.box_xywh
         return replace(self, box_xywh=(x + right, y + down, w, h))
 
@@ -56,7 +56,7 @@ class Prediction:
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
     grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
-    appearance: Appearance | None = None  # of the input; None: nobody looked
+    appearance: Appearance | None = None  # of the input; None: not computed
 
 
 def find_regions(
@@ -66,7 +66,7 @@ def find_regions(
     size_hw: tuple[int, int],
     view: View | None = None,
 ) -> tuple[tuple[Region, ...], int]:
-    """Connected parts above the threshold in pixels of a frame of size_hw, and how many."""
+    """Return the connected regions above the threshold, in pixels of a frame, and their number."""
     return regions_of(map_hw, above(map_hw, threshold), size_hw=size_hw, view=view)
 
 
@@ -78,7 +78,7 @@ def regions_of(
     view: View | None = None,
     min_area: float = 0.0,
 ) -> tuple[tuple[Region, ...], int]:
-    """Connected parts of the marked pixels from an area on, and how many there are.
+    """Return the connected regions of the marked pixels of at least `min_area`, and their number.
 
     At most MAX_REGIONS are given, strongest first, the largest always among them. With a view that
     follows the part, `map_hw` is of its input and the boxes of its picture.
@@ -97,11 +97,11 @@ def regions_of(
     large = np.flatnonzero(areas >= min_area)
     large = large[large > 0]  # 0 is what is not marked
     regions = []
-    for label in _told(large, areas, peaks).tolist():
+    for label in _select_regions(large, areas, peaks).tolist():
         x, y, w, h = (int(value) for value in stats[label, :4])
         if view is not None and view.pose is not None:
             piece = np.asarray(labels_hw[y : y + h, x : x + w] == label, np.bool_)
-            box = _turned_box(piece, (x, y), view)
+            box = _box_in_camera(piece, (x, y), view)
         else:
             # Outwards, so that the box holds the region at any scale.
             left, top = math.floor(x * scale_x), math.floor(y * scale_y)
@@ -113,10 +113,10 @@ def regions_of(
     return tuple(regions), len(large)
 
 
-def _told(
+def _select_regions(
     labels: NDArray[np.intp], areas: NDArray[np.int64], peaks: NDArray[np.float32]
 ) -> NDArray[np.intp]:
-    """Which of many regions are told: the strongest, and the largest, which may be weaker."""
+    """Select the strongest of many regions, and the largest, which may be weaker."""
     falling = -np.where(np.isnan(peaks[labels]), np.inf, peaks[labels])  # no number comes first
     ordered = labels[np.argsort(falling, kind="stable")]
     strongest = ordered[:MAX_REGIONS]
@@ -127,10 +127,10 @@ def _told(
     return np.asarray(strongest, np.intp)
 
 
-def _turned_box(
+def _box_in_camera(
     piece_hw: NDArray[np.bool_], corner_xy: tuple[int, int], view: View
 ) -> tuple[int, int, int, int]:
-    """The box around a piece of the input where it lies in the camera's picture."""
+    """Return the box around a piece of the input, in the camera's picture."""
     rows, columns = np.nonzero(piece_hw)
     points = np.stack([columns + corner_xy[0], rows + corner_xy[1]], axis=1)
     corners = (points[:, None] + ((0, 0), (1, 0), (0, 1), (1, 1))).reshape(-1, 2)

@@ -38,7 +38,7 @@ MEMORY_BYTES = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class MapScores:
-    """What a test set says of a model's maps; None where it cannot say it."""
+    """Metrics of a model's maps on a test set; None where they are undefined."""
 
     pro_up_to: dict[float, float | None]  # by the limit of the false-positive rate
     pixel_auroc: float | None
@@ -48,12 +48,12 @@ class MapScores:
 
     @property
     def pro(self) -> float | None:
-        """Up to MVTec AD's limit."""
+        """PRO up to MVTec AD's limit."""
         return self.pro_up_to[LIMIT]
 
     @property
     def pro_05(self) -> float | None:
-        """Up to a false-positive rate of 0.05."""
+        """PRO up to a false-positive rate of 0.05."""
         return self.pro_up_to[STRICT_LIMIT]
 
 
@@ -160,7 +160,7 @@ def _size_text(array_hw: NDArray[Any]) -> str:
 
 
 def _area_p(pixels: Ranked, *, room: float) -> NDArray[np.float64]:
-    """Area, up to `room` false positives, of a line that rises from 0 at above to 1 at at_least."""
+    """Return the area, up to `room` false positives, of a line from 0 at above to 1 at at_least."""
     above_p, at_least_p = pixels.above_p, pixels.at_least_p
     area_p: NDArray[np.float64] = np.maximum(room - 0.5 * (above_p + at_least_p), 0.0)
     cut_p = (above_p < room) & (room < at_least_p)  # the limit is within the rise: a triangle

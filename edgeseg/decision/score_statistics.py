@@ -1,4 +1,4 @@
-"""What a graph keeps of the good images behind its threshold: one score a part."""
+"""The scores of good parts that a graph keeps to support its threshold: one per part."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
+def middle_and_spread(values: NDArray[np.floating[Any]]) -> tuple[Any, Any]:
+    """Median and median absolute deviation along the last axis: a few odd values move neither.
+
+    The factor makes the deviation of normal values their standard deviation.
+    """
+    middle = np.median(values, axis=-1, keepdims=True)
+    return middle[..., 0], 1.4826 * np.median(np.abs(values - middle), axis=-1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoreStatistics:
-    """Scores of good images that the model had not seen, one a part: the highest of its images."""
+    """Scores of good images that the model had not seen: per part, the highest of its images."""
 
     count: int
     mean: float
@@ -26,7 +35,7 @@ class ScoreStatistics:
 
     @property
     def pictures(self) -> int:
-        """How many good images there were."""
+        """The number of good images."""
         return self.count if self.images is None else self.images
 
     def __post_init__(self) -> None:
@@ -47,7 +56,7 @@ class ScoreStatistics:
         *,
         images: int | None = None,
     ) -> "ScoreStatistics":
-        """From the score and the highest value of the map of every part, kept as they are."""
+        """Keep the score and the highest map value of every part as they are."""
         return cls(
             count=int(scores.size),
             mean=float(scores.mean()),

@@ -2,8 +2,8 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from edgeseg.base.plain import JsonObject
 from edgeseg.decision.score_origin import Choice, ScoreOrigin
 from edgeseg.vision.appearance import AppearanceLimits
 from edgeseg.vision.part_groups import Grouping
@@ -11,7 +11,7 @@ from edgeseg.vision.part_groups import Grouping
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Above which score a frame, and above which value a pixel, is anomalous.
+    """The score above which a frame is anomalous, and the value above which a pixel is.
 
     The score alone decides on a frame; the pixel threshold only says what is marked in it.
     """
@@ -58,12 +58,12 @@ class Thresholds:
         """What decided it last, in words."""
         return self.method if self.choice is None else self.choice.words
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for people and their programs: what files keep, and its words."""
+    def to_dict(self) -> JsonObject:
+        """Return plain values for people and their programs: what files keep, and its words."""
         return asdict(self) | {"method": self.method}
 
-    def moved(self, score: float) -> "Thresholds":
-        """With another threshold of the score; the others keep their ratio to it."""
+    def with_score(self, score: float) -> "Thresholds":
+        """Return a copy with another score threshold; the others keep their ratio to it."""
         if not self.score:
             return replace(self, score=score, pixel=score, unsure=None)
         factor = score / self.score

@@ -1,4 +1,4 @@
-"""Ground truth of one image: which pixels are anomalous, and how large a region each belongs to."""
+"""Ground truth of one image: the anomalous pixels, and the size of the region of each."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,1 +1,1 @@
-"""Maps and scores against the truth, and the threshold."""
+"""Maps and scores compared with ground truth."""

@@ -1,21 +1,21 @@
-"""A predictor over the test images of a dataset, and every metric of what it said."""
+"""Run a predictor over the test images of a dataset, and compute every metric."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Progress, silent
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import Batch, frames_at_once
 from edgeseg.decision.judgement import Verdict, is_alarming, verdict_on
-from edgeseg.decision.metric_names import METRICS, stored_metrics
-from edgeseg.decision.metrics import Measured
+from edgeseg.decision.metric_registry import METRICS, stored_metrics
+from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.prediction import find_regions
 from edgeseg.decision.pro import MapEvaluator
 from edgeseg.decision.thresholds import Thresholds
@@ -32,7 +32,7 @@ Visitor = Callable[
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Accuracy on one dataset; None where a figure needs images that are not there."""
+    """Accuracy on one dataset; a figure is None where the images it needs are missing."""
 
     dataset: str
     figures: dict[str, float | None]  # by the keys of METRICS
@@ -50,56 +50,56 @@ class Evaluation:
 
     @property
     def ranks(self) -> tuple[float, ...]:
-        """The scores, and above them all the images that are alarms at any threshold."""
+        """The scores; images that are alarms at any threshold rank above all others."""
         return ranks_of(self.scores, self.verdicts, self.threshold)
 
     @property
     def invalid(self) -> int:
-        """Images that do not show this part at all, by the model: alarms too."""
+        """The number of images that do not show this part, by the model; they count as alarms."""
         return sum(verdict == "invalid" for verdict in self.verdicts)
 
     @property
     def not_found(self) -> int:
-        """Images whose part was not found: alarms, whatever their score."""
+        """The number of images whose part was not found; alarms, whatever their score."""
         return sum(verdict == "not_found" for verdict in self.verdicts)
 
     @property
     def pro(self) -> float | None:
-        """Area under the per-region overlap of the maps."""
+        """The area under the per-region overlap of the maps."""
         return self.figures["pro"]
 
     @property
     def pixel_auroc(self) -> float | None:
-        """Chance that an anomalous pixel outscores a good one."""
+        """The chance that an anomalous pixel outscores a good one."""
         return self.figures["pixel_auroc"]
 
     @property
     def image_auroc(self) -> float | None:
-        """Chance that an anomalous image outscores a good one."""
+        """The chance that an anomalous image outscores a good one."""
         return self.figures["image_auroc"]
 
     @property
     def f1(self) -> float | None:
-        """At the threshold, like precision and recall."""
+        """F1 at the threshold, like precision and recall."""
         return self.figures["f1"]
 
     @property
     def precision(self) -> float | None:
-        """Share of the alarms that were anomalies."""
+        """The share of the alarms that were anomalies."""
         return self.figures["precision"]
 
     @property
     def recall(self) -> float | None:
-        """Share of the anomalies that gave an alarm."""
+        """The share of the anomalies that gave an alarm."""
         return self.figures["recall"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, each figure under its own key."""
+    def to_dict(self) -> JsonObject:
+        """Return plain JSON values, each figure under its own key."""
         others = {name: value for name, value in asdict(self).items() if name != "figures"}
         return {"dataset": self.dataset, **self.figures, **others}
 
-    def summary(self) -> dict[str, Any]:
-        """The figures that stay with a model."""
+    def summary(self) -> JsonObject:
+        """Return the figures that stay with a model."""
         stored = {metric.key: self.figures[metric.key] for metric in stored_metrics()}
         counts = {"images": self.images, "anomalies": self.anomalies}
         return {"dataset": self.dataset} | stored | counts
@@ -139,20 +139,20 @@ def evaluate(
     )
     length = -(-len(dataset.test) // batch_size)
     watched = progress(batches, length=length, label="Evaluating")
-    seen = _seen(predict, watched, thresholds, grid_hw=grid_hw, visit=visit)
-    measured, samples = seen.measured(thresholds.score), seen.samples
+    seen = _predict_all(predict, watched, thresholds, grid_hw=grid_hw, visit=visit)
+    measured, samples = seen.results(thresholds.score), seen.samples
     return Evaluation(
         dataset=dataset.name,
         figures={key: metric.value(measured) for key, metric in METRICS.items()},
         threshold=thresholds.score,
         threshold_method=thresholds.method,
-        false_alarms=measured.decision.false_positives,
+        false_alarms=measured.verdict_metrics.false_positives,
         images=len(measured.labels),
         anomalies=sum(measured.labels),
         seconds=time.perf_counter() - started,
         scores=tuple(seen.scores),
         labels=measured.labels,
-        paths=tuple(_name(sample) for sample in samples),
+        paths=tuple(sample.name for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
         verdicts=tuple(seen.verdicts),
     )
@@ -168,7 +168,7 @@ def _check_labelled(dataset: Dataset) -> None:
 
 @dataclass(kw_only=True)
 class _Seen:
-    """What the model said of the images so far."""
+    """The scores and verdicts of the images so far."""
 
     maps: MapEvaluator = field(default_factory=MapEvaluator)
     samples: list[Sample] = field(default_factory=list)
@@ -176,9 +176,9 @@ class _Seen:
     regions: list[int] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
 
-    def measured(self, threshold: float) -> Measured:
-        """For the metrics."""
-        return Measured(
+    def results(self, threshold: float) -> LabelledResults:
+        """Return the results for the metrics."""
+        return LabelledResults(
             maps=self.maps.result(),
             scores=ranks_of(self.scores, self.verdicts, threshold),
             labels=tuple(sample.label for sample in self.samples),
@@ -187,7 +187,7 @@ class _Seen:
         )
 
 
-def _seen(
+def _predict_all(
     predict: Predictor,
     batches: Iterable[Batch],
     limits: Thresholds,
@@ -197,7 +197,7 @@ def _seen(
 ) -> _Seen:
     seen = _Seen()
     for batch in batches:
-        maps, scores = _predicted(predict, batch, grid_hw)
+        maps, scores = _predict_batch(predict, batch, grid_hw)
         for i, sample in enumerate(batch.samples):
             score = float(scores[i])
             verdict = verdict_on(
@@ -218,7 +218,7 @@ def _seen(
     return seen
 
 
-def _predicted(
+def _predict_batch(
     predict: Predictor, batch: Batch, grid_hw: tuple[int, int] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     insides = [] if grid_hw is None else [view.inside(grid_hw) for view in batch.views]
@@ -230,15 +230,9 @@ def _predicted(
 def ranks_of(
     scores: Sequence[float], verdicts: Sequence[Verdict], threshold: float
 ) -> tuple[float, ...]:
-    """Scores, where images that are alarms before their score is asked stand above all others."""
+    """Return scores, with images that are alarms whatever their score above all others."""
     above = 1 + 2 * max([*scores, threshold])
     return tuple(
         above if is_alarming(verdict) and verdict != "defect" else score
         for score, verdict in zip(scores, verdicts, strict=True)
     )
-
-
-def _name(sample: Sample) -> str:
-    """The path of a picture; frames of a video share theirs."""
-    path = sample.image.as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"

@@ -11,7 +11,7 @@ from edgeseg.data.datasets import Sample
 from edgeseg.decision.calibration import Calibration
 from edgeseg.decision.judgement import Verdict
 from edgeseg.evaluation.mistakes import FALSE_ALARM, MISS, distance_of, error_of
-from edgeseg.evaluation.panels import contact_sheet, headed, render_panel
+from edgeseg.evaluation.panels import add_heading, contact_sheet, render_panel
 from edgeseg.vision.images import write_image
 from edgeseg.vision.picture_names import PictureNames
 
@@ -27,7 +27,7 @@ class WrongPanel:
 
 
 class Gallery:
-    """Draws with one range for all, so that pictures can be compared with each other."""
+    """Pictures drawn with one range of values, so that they can be compared."""
 
     def __init__(self, folder: Path, calibration: Calibration):
         self.folder = folder
@@ -61,10 +61,10 @@ class Gallery:
         if error is None:
             kept = self.panels.setdefault(sample.kind, [])
             if len(kept) < 3:
-                kept.append(headed(panel, name))
+                kept.append(add_heading(panel, name))
             return
         self.errors[error] += 1
-        picture = headed(panel, f"{error}: {name}, threshold {self.threshold:.4g}")
+        picture = add_heading(panel, f"{error}: {name}, threshold {self.threshold:.4g}")
         distance = distance_of(score, verdict, self.threshold)
         self.wrong.append(WrongPanel(distance=distance, picture=picture))
         self.wrong.sort(key=lambda each: -each.distance)

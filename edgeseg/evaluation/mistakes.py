@@ -1,7 +1,7 @@
-"""Which test images a model judged wrongly, and whether another threshold would do better.
+"""Test images that a model judged wrongly, and whether another threshold would do better.
 
 The thresholds come from the scores of good images that the model carries, as those of
-`edgeseg threshold` do: the test images only tell what would become of each.
+`edgeseg threshold` do: the test images only show the effect of each.
 """
 
 import csv
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.decision.judgement import Verdict, is_alarming
-from edgeseg.decision.metrics import Decision, f1_at
+from edgeseg.decision.metrics import VerdictMetrics, f1_at
 from edgeseg.decision.operating_point import conformal_threshold, p_value
 from edgeseg.evaluation.evaluate import Evaluation
 
@@ -38,14 +38,14 @@ class Mistake:
 
 
 def error_of(verdict: Verdict, *, label: int) -> str | None:
-    """What a verdict got wrong, if anything; a doubt raises no alarm, so it misses a defect."""
+    """Return what a verdict got wrong, or None; a doubt raises no alarm, so it misses a defect."""
     if is_alarming(verdict) == bool(label):
         return None
     return MISS if label else FALSE_ALARM
 
 
 def distance_of(score: float, verdict: Verdict, threshold: float) -> float:
-    """How far a mistake is from being none; farthest where no threshold would help."""
+    """Return how far a mistake is from the threshold; infinite where no threshold would help."""
     helps = verdict in ("good", "unsure", "defect") and not math.isnan(score)
     return abs(score - threshold) if helps else math.inf
 
@@ -53,7 +53,7 @@ def distance_of(score: float, verdict: Verdict, threshold: float) -> float:
 def mistakes(
     evaluation: Evaluation, good_scores: Sequence[float] | NDArray[np.floating[Any]]
 ) -> tuple[Mistake, ...]:
-    """All of them, the farthest from the threshold first."""
+    """Return all mistakes, the farthest from the threshold first."""
     told = evaluation
     rows = zip(told.verdicts, told.scores, told.labels, told.kinds, told.paths, strict=True)
     wrong = [
@@ -73,7 +73,7 @@ def mistakes(
 
 
 def mistakes_csv(wrong: Sequence[Mistake]) -> str:
-    """A table for spreadsheets."""
+    """Write a table for spreadsheets."""
     text = io.StringIO()
     names = [field.name for field in fields(Mistake)]
     table = csv.DictWriter(text, names, lineterminator="\n")
@@ -88,7 +88,7 @@ def limit_sentence(
     *,
     model: str,
 ) -> str | None:
-    """What limits a model that ranks well and finds little, and the rate that would do."""
+    """Say what limits a model that ranks well but finds little, and the rate that would do."""
     auroc, recall = evaluation.image_auroc, evaluation.recall
     if auroc is None or recall is None or auroc < RANKS_WELL or recall >= FINDS_ENOUGH:
         return None
@@ -112,9 +112,9 @@ def limit_sentence(
 
 def _better_rate(
     evaluation: Evaluation, good_scores: Sequence[float], *, recall: float
-) -> tuple[float, Decision] | None:
-    """The lowest rate that finds enough, or else the most; None where none finds more."""
-    tried: dict[float, Decision] = {}
+) -> tuple[float, VerdictMetrics] | None:
+    """Return the lowest rate that finds enough, or else the most; None where none finds more."""
+    tried: dict[float, VerdictMetrics] = {}
     for rate in RATES:
         chosen = conformal_threshold(good_scores, false_alarm_rate=rate)
         if chosen.rate <= rate:  # or else there are too few good images for this promise

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.decision.judgement import Verdict, marked
+from edgeseg.decision.judgement import Verdict, mark_pixels
 
 Picture = NDArray[np.uint8]  # (H, W, 3) RGB
 Colour = tuple[int, int, int]
@@ -33,32 +33,32 @@ def render_panel(
     verdict: Verdict = "good",
     caption: str | None = None,
 ) -> Picture:
-    """Put the input, its map with a colour bar, and the decision side by side.
+    """Draw the input, its map with a colour bar, and the decision side by side.
 
-    What is not good by its verdict has at least the map's highest place marked.
+    An image that is not good by its verdict has at least the map's highest place marked.
     """
     _check(frame_hwc, map_hw, mask_hw)
-    low, high = _checked_range(value_range)
+    low, high = _check_range(value_range)
     frame = _fit(frame_hwc)
     size_hw = frame.shape[:2]
     values = _fit_map(map_hw, size_hw)
     decision = frame.copy()
     if mask_hw is not None:
         _outline(decision, _fit_map(mask_hw.astype(np.float32), size_hw) >= 0.5, TRUTH)
-    _outline(decision, marked(values, verdict, pixel_threshold), DECISION)
+    _outline(decision, mark_pixels(values, verdict, pixel_threshold), DECISION)
     tiles = [
-        _titled(frame, [("input", INK)]),
-        _titled(heat(values, value_range=(low, high)), [("anomaly map", INK)]),
-        _titled(_colour_bar(size_hw[0], low, high, pixel_threshold), []),
-        _titled(decision, _legend(mask_hw is not None)),
+        _add_title(frame, [("input", INK)]),
+        _add_title(heat(values, value_range=(low, high)), [("anomaly map", INK)]),
+        _add_title(_colour_bar(size_hw[0], low, high, pixel_threshold), []),
+        _add_title(decision, _legend(mask_hw is not None)),
     ]
     panel = _side_by_side(tiles)
-    return panel if caption is None else headed(panel, caption)
+    return panel if caption is None else add_heading(panel, caption)
 
 
 def heat(map_hw: NDArray[np.float32], *, value_range: tuple[float, float]) -> Picture:
     """Colour a map by jet, clamped to the range; what is not a number is white."""
-    low, high = _checked_range(value_range)
+    low, high = _check_range(value_range)
     known = np.isfinite(map_hw)
     span = max(high - low, 1e-30)  # a flat map is all of the lowest colour
     share = np.clip((np.where(known, map_hw, low) - low) / span, 0, 1)
@@ -83,10 +83,10 @@ def contact_sheet(panels: Sequence[Picture], *, columns: int = 1, title: str) ->
         top = place // columns * (cell_h + _GAP) + (cell_h - panel.shape[0]) // 2
         left = place % columns * (cell_w + _GAP) + (cell_w - panel.shape[1]) // 2
         sheet[top : top + panel.shape[0], left : left + panel.shape[1]] = panel
-    return headed(sheet, title, scale=0.55)
+    return add_heading(sheet, title, scale=0.55)
 
 
-def headed(picture: Picture, text: str, *, scale: float = 0.42) -> Picture:
+def add_heading(picture: Picture, text: str, *, scale: float = 0.42) -> Picture:
     """Write a line above a picture, widening the paper where the line is longer."""
     height = round(_LINE * scale / 0.36)
     width = max(picture.shape[1], _text_width(text, scale=scale) + 4) + 2 * _GAP
@@ -108,7 +108,7 @@ def _check(
         )
 
 
-def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:
+def _check_range(value_range: tuple[float, float]) -> tuple[float, float]:
     low, high = value_range
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise UsageError(f"colours from {low} to {high}: expected two numbers in rising order")
@@ -116,7 +116,7 @@ def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def _fit(frame_hwc: Picture) -> Picture:
-    """Bring a frame to a size that can be looked at."""
+    """Resize a frame to a size that can be looked at."""
     height, width = frame_hwc.shape[:2]
     longer = max(height, width)
     scale = min(max(longer, _SHORTEST), _LONGEST) / longer
@@ -154,7 +154,7 @@ def _legend(with_truth: bool) -> list[tuple[str, Colour]]:
 
 
 def _colour_bar(height: int, low: float, high: float, threshold: float) -> Picture:
-    """The colours from high to low with the range's ends and the threshold as numbers."""
+    """Draw the colours from high to low, with numbers at both ends and at the threshold."""
     bar = _paper(height, _BAR)
     ramp = np.linspace(high, low, height, dtype=np.float32)[:, None].repeat(12, axis=1)
     bar[:, :12] = heat(ramp, value_range=(low, high))
@@ -170,7 +170,7 @@ def _colour_bar(height: int, low: float, high: float, threshold: float) -> Pictu
     return bar
 
 
-def _titled(tile: Picture, parts: Sequence[tuple[str, Colour]]) -> Picture:
+def _add_title(tile: Picture, parts: Sequence[tuple[str, Colour]]) -> Picture:
     head = _paper(_LINE, tile.shape[1])
     x = 1
     for text, colour in parts:

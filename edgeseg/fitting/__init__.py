@@ -1,1 +1,1 @@
-"""Good images to an artefact."""
+"""Fits of good images to an artefact."""

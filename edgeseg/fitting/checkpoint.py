@@ -1,4 +1,4 @@
-"""What a pass over the images has collected, on disk: an interrupted one can be continued."""
+"""Checkpoints of a pass over the images, from which an interrupted pass is continued."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,8 @@ from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
 from edgeseg.base.leftovers import sweep
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.data.datasets import Sample
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -24,9 +25,9 @@ from edgeseg.model.artefact import WRONG_VALUES, write_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.modelfile.container import read_container
 from edgeseg.modelfile.header import unless_memory
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 _KEY = "edgeseg-checkpoint"
 SCHEMA = 2
@@ -34,9 +35,9 @@ SCHEMA = 2
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointHeader:
-    """What a checkpoint says of itself."""
+    """The header of a checkpoint."""
 
-    sweep: dict[str, Any]
+    sweep: JsonObject
     batches: int
     bad: tuple[str, ...]
     newest: float
@@ -55,7 +56,7 @@ class CheckpointHeader:
 
 @dataclass(kw_only=True)
 class Collected:
-    """What a pass has collected so far; a checkpoint is this on disk."""
+    """The moments and embeddings that a pass has collected so far, also as a checkpoint."""
 
     moments: Moments
     seen: EmbeddingStore  # of images behind the moments
@@ -70,15 +71,15 @@ class Collected:
 
 
 def parts_of(out: Path) -> Path:
-    """The folder of the checkpoints of a result."""
+    """Return the folder of the checkpoints of a result."""
     return out.with_name(f"{out.name}.parts")
 
 
 class Checkpoint:
-    """Of one shard, or none at all (the library's default)."""
+    """The checkpoint of one shard, or none at all (the library's default)."""
 
     def __init__(
-        self, where: Checkpoints | None, *, shard: Shard, identity: dict[str, Any] | None = None
+        self, where: Checkpoints | None, *, shard: Shard, identity: JsonObject | None = None
     ):
         self.where, self.identity = where, identity or {}
         name = f"{shard.index}-of-{shard.count}"
@@ -90,7 +91,7 @@ class Checkpoint:
     def of_pass(
         cls, space: FeatureSpace, samples: Sequence[Sample], *, shard: Shard, options: FitOptions
     ) -> "Checkpoint":
-        """That of one shard of a pass over images."""
+        """Return the checkpoint of one shard of a pass over images."""
         identity = describe_pass(space, samples, batch_size=options.batch_size)
         return cls(
             options.checkpoints,
@@ -99,22 +100,23 @@ class Checkpoint:
         )
 
     def open(self) -> None:
-        """Make the folder, or refuse to write over what an earlier run has left there.
+        """Make the folder, or refuse to overwrite what an earlier run has left there.
 
-        Ctrl-C may strike as soon as the folder is there: promise `tidy` before.
+        Ctrl-C may come as soon as the folder is there: make sure before that `tidy` is called.
         """
         if self.where is None or self.path is None:
             return
         if self.path.exists() and not self.where.resume:
             raise UsageError(
-                f"{self.where.folder}: an earlier run stopped here and can be continued; "
-                "add resume=True, or remove that folder to begin again"
+                f"{self.where.folder}: an earlier run stopped here and can be continued; add ",
+                Setting("resume", True),
+                ", or remove that folder to begin again",
             )
         self.where.folder.mkdir(parents=True, exist_ok=True)
         sweep(self.where.folder)  # of a run that was killed while it wrote one
 
     def tidy(self) -> None:
-        """Remove embeddings without moments, which are of no use to anyone.
+        """Remove embeddings without moments, which nobody can use.
 
         With moments they stay, until the result is safe on the disk and `discard` is called.
         """
@@ -149,13 +151,13 @@ class Checkpoint:
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
         tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
-        looks = collected.seen.thumbnails.tensors()
+        looks = collected.seen.grey_copies.tensors()
         tensors |= {f"looks.{kind}": values for kind, values in looks.items()}
         write_tensors(self.path, tensors, key=_KEY, header=asdict(header))
         self.saved = time.monotonic()
 
     def restore(self, collected: Collected) -> None:
-        """Continue from what an earlier run has left, if it was the same pass."""
+        """Continue from an earlier run's checkpoint, if it was the same pass."""
         if self.path is None or self.where is None or not self.where.resume:
             return
         if not self.path.exists():
@@ -163,14 +165,15 @@ class Checkpoint:
             return
         if self.identity.get("setting geometry", {}).get("locate"):
             raise UsageError(
-                f"resume=True: a fit that looks for its parts cannot be continued; remove "
-                f"{self.where.folder} to begin again"
+                Setting("resume", True),
+                ": a fit that looks for its parts cannot be continued; remove "
+                f"{self.where.folder} to begin again",
             )
         try:
             header = record(CheckpointHeader, read_container(self.path, _KEY).header)
             _refuse_other(header.sweep, self.identity, self.where.folder)
             collected.moments = _moments(self.path, like=collected.moments)
-            collected.seen.thumbnails = _thumbnails(self.path)
+            collected.seen.grey_copies = _grey_copies(self.path)
         except UsageError:
             raise
         except WRONG_VALUES as error:
@@ -194,7 +197,7 @@ class Checkpoint:
         collected.prints = set(header.prints)
 
     def _refuse_other_shares(self) -> None:
-        """Checkpoints of another number of processes have other names."""
+        """Refuse checkpoints of another number of processes, which have other names."""
         if self.where is None:
             return
         for other in self.where.folder.glob("[0-9]*-of-*.moments"):
@@ -206,7 +209,7 @@ class Checkpoint:
 
 
 def _moments(path: Path, *, like: Moments) -> Moments:
-    """Those of a checkpoint, of the shapes of others."""
+    """Read the moments of a checkpoint, which must have the shapes of `like`."""
     names = ("count", "mean", "scatter")
     with safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name) for name in names}
@@ -219,12 +222,12 @@ def _moments(path: Path, *, like: Moments) -> Moments:
     return Moments(**tensors)
 
 
-def _thumbnails(path: Path) -> Thumbnails:
-    """Small copies of the images before."""
+def _grey_copies(path: Path) -> GreyCopies:
+    """Read the grey copies of the images."""
     with safe_open(path, framework="numpy") as file:
         names = [name for name in file.keys() if name.startswith("looks.")]  # noqa: SIM118
         looks = {name.removeprefix("looks."): file.get_tensor(name) for name in names}
-    return Thumbnails.of_tensors(looks)
+    return GreyCopies.of_tensors(looks)
 
 
 def discard(options: FitOptions) -> None:
@@ -234,8 +237,8 @@ def discard(options: FitOptions) -> None:
     Checkpoint(options.checkpoints, shard=Shard(index=group.rank, count=group.size)).discard()
 
 
-def describe_space(space: FeatureSpace) -> dict[str, Any]:
-    """What has to be equal for moments to belong together, by the names that errors use."""
+def describe_space(space: FeatureSpace) -> JsonObject:
+    """Describe what has to be equal for moments to belong together, by the names in errors."""
     config = json.loads(json.dumps(space.config.to_dict()))
     return {
         **{f"setting {name}": value for name, value in config.items()},
@@ -244,10 +247,8 @@ def describe_space(space: FeatureSpace) -> dict[str, Any]:
     }
 
 
-def describe_pass(
-    space: FeatureSpace, samples: Sequence[Sample], *, batch_size: int
-) -> dict[str, Any]:
-    """What has to be equal for passes over shards to be parts of one."""
+def describe_pass(space: FeatureSpace, samples: Sequence[Sample], *, batch_size: int) -> JsonObject:
+    """Describe what has to be equal for shards to be parts of one pass."""
     digest = hashlib.sha256()
     for sample in samples:
         digest.update(f"{sample.image.name}\0{sample.image_index}\0".encode())
@@ -258,8 +259,8 @@ def describe_pass(
     }
 
 
-def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
-    """The first thing that differs, in words."""
+def difference(first: JsonObject, second: JsonObject) -> str | None:
+    """Describe the first difference, or return None."""
     for name in [*first, *(name for name in second if name not in first)]:
         if first.get(name) != second.get(name):
             values = (_short(facts.get(name)) for facts in (first, second))
@@ -272,10 +273,11 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) == 64 else text  # a hash
 
 
-def _refuse_other(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
+def _refuse_other(old: JsonObject, new: JsonObject, folder: Path) -> None:
     changed = difference(old, new)
     if changed is not None:
         raise UsageError(
-            f"resume=True: {folder} is of another fit ({changed}); repeat that command, "
-            "or remove the folder to begin again"
+            Setting("resume", True),
+            f": {folder} is of another fit ({changed}); repeat that command, or remove the "
+            "folder to begin again",
         )

@@ -4,16 +4,15 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 
 class EmbeddingStore:
-    """A file of equal-sized embeddings, each known by the place of its image in the whole list.
+    """A file of equal-sized embeddings, each identified by the place of its image in the list.
 
     Calibration looks at every image again. Keeping embeddings in memory would make it grow with
     the number of images, and a second pass through the backbone would double the time. Without a
@@ -31,21 +30,16 @@ class EmbeddingStore:
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
         self.insides: dict[int, NDArray[np.bool_]] = {}  # cells seen, where not all were
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
-        self.thumbnails = Thumbnails()  # of these images, and of others of the same pass
+        self.grey_copies = GreyCopies()  # of these images, and of others of the same pass
 
     def __enter__(self) -> "EmbeddingStore":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Free the file; a temporary one is gone after that."""
+        """Close the file; a temporary one is removed."""
         self._file.close()
 
     def __len__(self) -> int:
@@ -53,7 +47,7 @@ class EmbeddingStore:
 
     @property
     def places(self) -> list[int]:
-        """Which images there are, in the order in which they came."""
+        """The places of the images, in the order in which they came."""
         return list(self._rows)
 
     def append(self, row: NDArray[np.float32], place: int) -> None:
@@ -66,11 +60,11 @@ class EmbeddingStore:
         self._rows[place] = len(self._rows)
 
     def flush(self) -> None:
-        """Everything appended so far survives this process."""
+        """Write everything appended so far to the file."""
         self._file.flush()
 
     def restore(self, places: Sequence[int]) -> bool:
-        """Take these rows of the file up again; False if it is shorter than that."""
+        """Continue with these rows of the file; False if it is too short."""
         self._rows = {place: row for row, place in enumerate(places)}
         if self._file.seek(0, 2) < len(places) * self._row_bytes:
             return False
@@ -96,8 +90,8 @@ class EmbeddingStore:
                 row[...] = np.frombuffer(data, np.float32).reshape(self._shape)
             yield rows
 
-    def mapped(self) -> NDArray[np.float32]:
-        """All rows (N, k, P) in the order of `places`, mapped and not read."""
+    def map_rows(self) -> NDArray[np.float32]:
+        """Memory-map all rows (N, k, P) in the order of `places`."""
         if not self._rows:
             return np.empty((0, *self._shape), np.float32)
         self.flush()

@@ -1,4 +1,4 @@
-"""Settings with what makes embeddings of frames: a backbone and W, or a graph that holds both."""
+"""The feature space of a fit: settings, and what embeds frames (a backbone and W, or a graph)."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ from edgeseg.model.windows import Windows
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSpace:
-    """All that a fit, an update and a merge of the same settings have in common."""
+    """What a fit, an update and a merge with the same settings have in common."""
 
     config: FitConfig
     weights: BackboneWeights
@@ -49,7 +49,7 @@ class FeatureSpace:
         backbone, origin = load_backbone(
             config.backbone, layers=config.layers, weights=weights, seed=config.seed
         )
-        config = checked_settings(config)
+        config = check_settings(config)
         features = embedded_features(config)
         embedding = embedding_matrix(
             config.embedding, features=features, k=config.k, seed=config.seed
@@ -68,7 +68,7 @@ class FeatureSpace:
 
     @classmethod
     def of(cls, artefact: Artefact, *, through: Embedder | None = None) -> "FeatureSpace":
-        """That of a fitted model."""
+        """Return the space of a fitted model."""
         return cls(
             config=artefact.config,
             weights=artefact.weights,
@@ -79,36 +79,36 @@ class FeatureSpace:
 
     @property
     def windows(self) -> Windows:
-        """Which cells each Gaussian covers."""
+        """The cells that each Gaussian covers."""
         return Windows.of(self.config)
 
     @property
     def k(self) -> int:
-        """Features of an embedded cell."""
+        """The number of features of an embedded cell."""
         return int(self.embedding.shape[1])
 
     @property
     def tiles(self) -> int:
-        """T: inputs of the model that one image makes."""
+        """T: the number of inputs of the model that one image makes."""
         tiling = self.config.tiling
         return 1 if tiling is None else len(tiling.corners_yx())
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Of one embedded image: (k, P), or (T, k, P) where it is cut into tiles."""
+        """The shape of one embedded image: (k, P), or (T, k, P) where it is cut into tiles."""
         shape = self.k, self.windows.cells
         return shape if self.config.tiling is None else (self.tiles, *shape)
 
     def inputs(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Embedded images (N, *row_shape) as embedded inputs of the model (N or N T, k, h, w)."""
+        """Reshape embedded images (N, *row_shape) to embedded inputs (N or N T, k, h, w)."""
         return rows.reshape(-1, self.k, *self.config.grid_hw)
 
     def head(self, factors: Factors) -> GaussianHead:
-        """What judges embedded inputs."""
+        """Return the head that judges embedded inputs."""
         return GaussianHead(self.config, factors)
 
     def embedder(self, device: str = "cpu") -> Embedder:
-        """A function from images (N, H, W, 3) to embeddings (N, *row_shape)."""
+        """Return a function from images (N, H, W, 3) to embeddings (N, *row_shape)."""
         embed, most = self.input_embedder(device), self._at_once
         tiling = self.config.tiling
         if tiling is None:
@@ -122,11 +122,11 @@ class FeatureSpace:
         return embed_tiles
 
     def input_embedder(self, device: str = "cpu") -> Embedder:
-        """A function from inputs of the model (N, H, W, 3) to embeddings (N, k, P)."""
+        """Return a function from inputs of the model (N, H, W, 3) to embeddings (N, k, P)."""
         return self.through or self._by_backbone(device)
 
     def to_cpu(self) -> None:
-        """Take the backbone back from the device that it embedded on."""
+        """Move the backbone back from the device that it embedded on."""
         if self.through is None:
             self.weights.backbone.to("cpu")
 
@@ -164,19 +164,19 @@ class FeatureSpace:
 
 
 def with_context(config: FitConfig) -> FitConfig:
-    """The settings with the context that the backbone is best with, where it is left to it."""
+    """Return the settings with the backbone's best context, where none is set."""
     if config.context != AUTO:
         return config
     return replace(config, context=backbone_spec(config.backbone).context)
 
 
 def largest_stride(config: FitConfig) -> int:
-    """Of the layers that are used."""
+    """Return the largest stride of the layers in use."""
     return max(tap.stride for tap in backbone_spec(config.backbone).chosen_taps(config.layers))
 
 
-def checked_settings(config: FitConfig) -> FitConfig:
-    """The settings with the kind of moments they ask for, if they fit each other and memory."""
+def check_settings(config: FitConfig) -> FitConfig:
+    """Check that settings fit each other and memory, and return them with their kind of moments."""
     stride = largest_stride(config)
     check_size(config, largest_stride=stride)
     config = with_moments(config)

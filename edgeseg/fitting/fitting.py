@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from edgeseg import __version__
 from edgeseg.base.errors import DatasetError, EdgesegError
 from edgeseg.base.extras import versions as installed_versions
+from edgeseg.base.messages import Message, Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
@@ -32,8 +33,8 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
-from edgeseg.fitting.pooling import resolved_pool
+from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
+from edgeseg.fitting.pooling import resolve_pool
 from edgeseg.fitting.spaces import open_space
 from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
@@ -60,8 +61,8 @@ def fit(
     """Fit the Gaussian of every location on the good images of a dataset: the one way to a model.
 
     With a group of processes each goes through its share, and all return the same artefact.
-    Where parts are followed, places are named at the part of `reference`; None: of the first image.
-    `screen` chooses among the images before they are fitted on.
+    Where parts are followed, places are named at the part of `reference`, by default the first
+    image. `screen` chooses among the images before they are fitted on.
     """
     options = options or FitOptions()
     space = open_space(dataset, config, options, reference=reference)
@@ -70,11 +71,11 @@ def fit(
 
 
 def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
-    """Fit in a space that is open already, whose embeddings may come from elsewhere."""
+    """Fit in a space that is already open, whose embeddings may come from elsewhere."""
     train, held_out = split(dataset, space.config, options.group_by)
-    options.note(f"fitting on {len(train)} good images of {dataset.name}")
+    options.tell(Message("fit_images", n=len(train), name=dataset.name))
     shard = Shard(index=options.group.rank, count=options.group.size)
-    planted = _planted(options)
+    planted = _most_planted(options)
     with collect(
         space, train, held_out, shard=shard, options=options, planted=planted
     ) as collected:
@@ -82,7 +83,7 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
         for sentence in collected.census.sentences():
             options.note(sentence)
         collected.moments = sum_moments_(collected.moments, options.group)
-        data = fitted_data(
+        data = describe_data(
             dataset,
             held_out=len(held_out),
             max_pixels=options.max_pixels,
@@ -94,22 +95,22 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
     return artefact
 
 
-def _planted(options: FitOptions) -> int:
-    """How many planted defects to judge by: they are cut out of images that one process has."""
+def _most_planted(options: FitOptions) -> int:
+    """Return how many planted defects to judge by; they need all images in one process."""
     if options.planted and options.group.size > 1:
         options.note("no planted defects: they are made by one process; fit without torchrun")
         return 0
     return options.planted
 
 
-def fitted_data(
+def describe_data(
     dataset: Dataset,
     *,
     held_out: int,
     max_pixels: int = FitOptions.max_pixels,
     by: GroupBy | None = None,
 ) -> FittedData:
-    """What the header says of a dataset."""
+    """Return what the header says of a dataset."""
     return FittedData(
         name=dataset.name,
         layout=dataset.layout,
@@ -127,18 +128,19 @@ def _first_size(dataset: Dataset, max_pixels: int) -> tuple[int, int] | None:
 
 
 def share_facts(collected: Collected, options: FitOptions) -> None:
-    """Every process learns what all of them skipped."""
+    """Tell every process what all of them skipped."""
     used = collected.moments.images + len(collected.unseen)
     parts = options.group.gather((collected.bad, collected.newest, used))
     collected.bad = set().union(*(bad for bad, _, _ in parts))
     collected.newest = max(newest for _, newest, _ in parts)
     looks = options.group.gather((collected.appearance, collected.prints))
-    collected.appearance = reduce(GoodAppearance.joined, (look for look, _ in looks))
+    collected.appearance = reduce(GoodAppearance.merge, (look for look, _ in looks))
     collected.prints = set().union(*(prints for _, prints in looks))
     if len(collected.bad) > options.max_bad:
         raise DatasetError(
-            f"{len(collected.bad)} pictures cannot be read, more than max_bad={options.max_bad}: "
-            "repair them or allow more"
+            f"{len(collected.bad)} pictures cannot be read, more than ",
+            Setting("max_bad", options.max_bad),
+            ": repair them or allow more",
         )
     if collected.bad and not any(used for _, _, used in parts):
         raise DatasetError(
@@ -149,19 +151,19 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
 def finish(
     space: FeatureSpace, collected: Collected, *, data: FittedData, options: FitOptions
 ) -> Artefact:
-    """Moments of all images and embeddings of some to factors, thresholds and the artefact."""
+    """Make factors, thresholds and the artefact from the moments and the kept embeddings."""
     group, moments = options.group, collected.moments
     seen_here = collected.seen if len(collected.seen) else collected.unseen
-    space = resolved_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
+    space = resolve_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
     config = space.config
     scorer = HeldOutScorer(
-        space=space, group=group, batch_size=options.batch_size, progress=options.progress
+        space=space, group=group, batch_size=options.batch_size, steps=options.steps
     )
-    pooled = space.windows.pooled(moments)
+    pooled = space.windows.pool_moments(moments)
     factors = group_factors(config, pooled, group)
     head = space.head(factors)
     expected = group_expected_d2(config, factors, moments, group)
-    measured = scorer.measured_d2(head, collected.seen)
+    measured = scorer.mean_d2(head, collected.seen)
     seen = sum(group.gather(len(collected.seen)))
     _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
     found = _good_images(scorer, head, pooled, collected, options=options)
@@ -218,9 +220,9 @@ def _good_images(
     seen, unseen = collected.seen, collected.unseen
     apart = sum(options.group.gather(len(unseen))) > 0
     if apart:
-        evidence = kept_evidence(seen, unseen, options.group)
+        evidence = evidence_apart(seen, unseen, options.group)
     else:
-        evidence = fitted_evidence(seen, options.group)
+        evidence = evidence_by_folds(seen, options.group)
     for sentence in evidence.sentences():
         options.note(sentence)
     if apart and evidence.count:
@@ -254,8 +256,10 @@ def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) ->
     # float32. They part only if the numerics failed.
     if whole and abs(measured - expected) > 0.01 * max(expected, 1e-3):
         raise EdgesegError(
-            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted images, "
-            f"expected {expected:.4g} from their moments, with ridge={ridge:g}; try a larger one"
+            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted "
+            f"images, expected {expected:.4g} from their moments, with ",
+            Setting("ridge", f"{ridge:g}"),
+            "; try a larger one",
         )
 
 
@@ -273,15 +277,15 @@ def _anomaly_scores(space: FeatureSpace, head: GaussianHead, options: FitOptions
     )
     predict = head_predictor(space, head)
     scores: list[float] = []
-    for batch in options.progress(
-        batches, length=-(-len(share) // size), label="Scoring anomalies"
+    for batch in options.steps(
+        batches, length=-(-len(share) // size), label=Message("work_scoring")
     ):
         scores += predict(batch.frames)[1].tolist()
     return [score for part in options.group.gather(scores) for score in part]
 
 
 def head_predictor(space: FeatureSpace, head: GaussianHead) -> Predictor:
-    """Frames to maps and scores by way of the embeddings that the model was fitted on."""
+    """Return a predictor of frames by way of the embeddings that the model was fitted on."""
     embed = space.input_embedder()
 
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
@@ -291,7 +295,7 @@ def head_predictor(space: FeatureSpace, head: GaussianHead) -> Predictor:
 
 
 def warn_about(calibration: Calibration, options: FitOptions) -> None:
-    """Say so if there were too few good images for the rate that was asked for."""
+    """Warn if there were too few good images for the requested rate."""
     wish, answer = calibration.requested_rate, calibration.answered_rate
     good = calibration.good
     words, copies = good_words(good.count, good.parts), good.parts < good.count
@@ -308,7 +312,7 @@ def warn_about(calibration: Calibration, options: FitOptions) -> None:
 
 
 def versions(through: Embedder | None) -> dict[str, str]:
-    """What made the artefact: numpy, and what embedded the images."""
+    """Return the versions of what made the artefact: numpy, and what embedded the images."""
     embedding = ("torch", "torchvision") if through is None else ("onnxruntime", "openvino")
     python = {"python": platform.python_version()}
     return {"edgeseg": __version__} | installed_versions((*embedding, "numpy")) | python

@@ -3,14 +3,14 @@
 import numpy as np
 
 from edgeseg.config import FitConfig
-from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
+from edgeseg.fitting.process_group import ALONE, CHUNK_BYTES, ProcessGroup
 from edgeseg.model.factors import Factors, expected_d2, make_factors, ridge_number
 from edgeseg.model.moments import Moments, add_squares_, or_one
 from edgeseg.model.windows import Windows
 
 
-def sum_moments_(moments: Moments, group: Group) -> Moments:
-    """Moments of the images of all processes, in place and exact to rounding.
+def sum_moments_(moments: Moments, group: ProcessGroup) -> Moments:
+    """Sum the moments of the images of all processes, in place and exact to rounding.
 
     Counts and means first; then every process re-centres its scatter on the common mean (Chan's
     merge with all others at once) and the scatters are sums. A process without images adds zeros.
@@ -32,8 +32,8 @@ def sum_moments_(moments: Moments, group: Group) -> Moments:
     return moments
 
 
-def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> Factors:
-    """What a frame is compared with; every process inverts its share of the covariances."""
+def group_factors(config: FitConfig, pooled: Moments, group: ProcessGroup = ALONE) -> Factors:
+    """Compute the factors of the Gaussians; every process inverts its share of covariances."""
     if config.covariance == "global":
         pooled = pooled.shared_covariance()
     ridge = ridge_number(pooled, ridge=config.ridge, unit=config.ridge_unit)
@@ -55,9 +55,9 @@ def group_factors(config: FitConfig, pooled: Moments, group: Group = ALONE) -> F
 
 
 def group_expected_d2(
-    config: FitConfig, factors: Factors, moments: Moments, group: Group = ALONE
+    config: FitConfig, factors: Factors, moments: Moments, group: ProcessGroup = ALONE
 ) -> float:
-    """E[d^2] over all locations on the images behind these (not pooled) moments.
+    """Return E[d^2] over all locations on the images behind these (not pooled) moments.
 
     Of windows it is that of their own Gaussians on all of their cells: see Windows.mean_d2.
     """

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.base.progress import Progress, silent
+from edgeseg.base.messages import Message
+from edgeseg.base.progress import Steps, silent
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, no_groups
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
-from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import group_factors, sum_moments_
 from edgeseg.fitting.part_evidence import PartEvidence
+from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
@@ -24,19 +25,19 @@ Visitor = Callable[[GaussianHead, Sequence[int]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutScorer:
-    """Reads embeddings back from this process's store; scores are those of all processes."""
+    """Scores of all processes, by embeddings that each reads back from its own store."""
 
     space: FeatureSpace
-    group: Group = ALONE
+    group: ProcessGroup = ALONE
     batch_size: int = 8
-    progress: Progress = field(default=silent)
+    steps: Steps = field(default=silent)
 
     @property
     def _at_once(self) -> int:
         return frames_at_once(self.space.config.image_hw, most=self.batch_size)
 
-    def measured_d2(self, head: GaussianHead, store: EmbeddingStore) -> float:
-        """Mean of d^2 over all locations and all stored images."""
+    def mean_d2(self, head: GaussianHead, store: EmbeddingStore) -> float:
+        """Return the mean of d^2 over all locations and all stored images."""
         total = np.zeros(2)
         for rows in store.batches(store.places, size=self._at_once):
             mean = _mean_d2(head, self.space.inputs(rows))
@@ -47,7 +48,7 @@ class HeldOutScorer:
     def scores_by_model(
         self, head: GaussianHead, store: EmbeddingStore, evidence: PartEvidence | None = None
     ) -> GoodImageScores:
-        """Scores by one model of all stored images, or of those that count."""
+        """Score all stored images, or those that count, by one model."""
         tally = _Tally(self)
         counts = [place for place in store.places if evidence is None or place in evidence.parts]
         tally.add(0, head, store, sorted(counts))
@@ -62,7 +63,7 @@ class HeldOutScorer:
         seed: int,
         visit: Visitor | None = None,
     ) -> GoodImageScores:
-        """Each fold scored by the model of all other images behind `pooled`, the fold's taken out.
+        """Score each fold by the model of all other images: the fold is taken out of `pooled`.
 
         All images of a part are in one fold. Which parts make a fold depends on the places of their
         images in the whole list alone. `visit` is called with each model and the places of the
@@ -73,7 +74,7 @@ class HeldOutScorer:
         order = permutation(len(units), seed)
         own = set(store.places)
         tally = _Tally(self)
-        steps = self.progress(range(folds), length=folds, label="Calibrating")
+        steps = self.steps(range(folds), length=folds, label=Message("work_calibrating"))
         for fold in steps:
             members = sorted(place for index in order[fold::folds] for place in units[index])
             here = [place for place in members if place in own]
@@ -86,26 +87,26 @@ class HeldOutScorer:
     def _without(
         self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
     ) -> GaussianHead:
-        """The model of all images but these: moments are sums, so this is exact."""
+        """Return the model of all images but these: moments are sums, so this is exact."""
         windows = self.space.windows
         fold = windows.new_moments(self.space.k)
         for rows in store.batches(places, size=self._at_once):
             windows.add_(fold, self.space.inputs(rows), images=len(rows))
         # Pooling is a sum too, so the fold is pooled and taken from the pooled whole: with shared
         # Gaussians that is a quarter of the memory, and of the bytes between processes.
-        rest = pooled.remove(sum_moments_(windows.pooled(fold), self.group))
+        rest = pooled.remove(sum_moments_(windows.pool_moments(fold), self.group))
         return self.space.head(group_factors(self.space.config, rest, self.group))
 
 
 def _mean_d2(head: GaussianHead, inputs_nkhw: NDArray[np.float32]) -> float:
-    """Of embedded inputs themselves: what group_expected_d2 says of their moments."""
+    """Return the mean d^2 of embedded inputs, as group_expected_d2 does it from their moments."""
     if head.windows.moments == "cells":
         return float(np.square(head.distances(inputs_nkhw)).mean())
     return float(head.windows.mean_d2(head.factors, inputs_nkhw).mean())
 
 
 class _Tally:
-    """What models said of images: plain numbers of each, and sums of maps over all."""
+    """Results of models on images: plain numbers of each, and sums of maps over all."""
 
     def __init__(self, scorer: HeldOutScorer):
         self.scorer = scorer
@@ -121,7 +122,7 @@ class _Tally:
         space, size = self.scorer.space, self.scorer._at_once
         for start, rows in enumerate(store.batches(places, size=size)):
             whole = head.distances(space.inputs(rows))  # (n or n T, h, w)
-            d2 = np.square(grid := head.counted(whole))
+            d2 = np.square(grid := head.mask_ignored(whole))
             insides = [store.insides.get(place) for place in places[start * size :][: len(rows)]]
             of = frame_scores(*head.to_image(grid, insides), tiling=space.config.tiling)
             for index, inside in enumerate(insides):
@@ -139,13 +140,13 @@ class _Tally:
 
     @property
     def keeps_grids(self) -> bool:
-        """Whether cells have places of the image, and are few enough for a file."""
+        """Whether cells have fixed places in the image, and are few enough for a file."""
         height, width = self.scorer.space.config.grid_hw
         few = 2 * height * width * (len(self.grids) + 1) <= GRID_BYTES
         return self.scorer.space.config.tiling is None and few
 
     def _all_grids(self) -> NDArray[np.float16] | None:
-        """Of all processes, in the order of the sorted rows; None if some were left out."""
+        """Gather the grids of all processes, by sorted rows; None if some were left out."""
         parts = self.scorer.group.gather((self.rows, self.grids))
         if any(len(rows) != len(grids) for rows, grids in parts):
             return None
@@ -159,7 +160,7 @@ class _Tally:
     def result(
         self, names: Mapping[int, str], evidence: PartEvidence | None = None
     ) -> GoodImageScores:
-        """Of all processes, by fold and place in the list."""
+        """Gather the scores of all processes, by fold and place in the list."""
         group = self.scorer.group
         rows = sorted(row for part in group.gather(self.rows) for row in part)
         values = np.array([row[2:] for row in rows], np.float32).reshape(-1, 4)
@@ -183,7 +184,7 @@ class _Tally:
 
 
 def _groups(places: Sequence[int], evidence: PartEvidence | None) -> NDArray[np.float32]:
-    """Which part each image shows; nothing where all show other ones."""
+    """Return the part of each image; empty where all show different ones."""
     if evidence is None or evidence.count == evidence.images:
         return no_groups()
     numbers: dict[int, int] = {}
@@ -192,5 +193,5 @@ def _groups(places: Sequence[int], evidence: PartEvidence | None) -> NDArray[np.
 
 
 def permutation(count: int, seed: int) -> list[int]:
-    """The order in which images are chosen, the same wherever it is asked for."""
+    """Return the order in which images are chosen, the same in every process."""
     return [int(index) for index in np.random.default_rng(seed).permutation(count)]

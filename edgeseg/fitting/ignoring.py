@@ -1,4 +1,4 @@
-"""Regions that turn out not to matter: ignored in a model that is there, without a new fit."""
+"""Ignore regions in a fitted model, without a new fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GoodImageScores, calibrate
@@ -13,7 +14,7 @@ from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.fitting.part_evidence import kept_evidence
+from edgeseg.fitting.part_evidence import evidence_apart
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.gaussian_head import GaussianHead
@@ -25,7 +26,7 @@ from edgeseg.vision.ignored import hidden_of
 _AT_ONCE = 64  # grids
 
 
-def ignoring(
+def ignore_in_model(
     artefact: Artefact,
     regions: Sequence[Polygon],
     *,
@@ -33,10 +34,10 @@ def ignoring(
     good: Dataset | None = None,
     options: FitOptions,
 ) -> Artefact:
-    """The model without these regions beside those of its fit, and with a threshold of the rest.
+    """Return the model without these regions beside those of its fit, and with a new threshold.
 
-    They replace what was named since the fit. The threshold comes from the grids of the held-out
-    good images that the file keeps, or from `good`.
+    They replace the regions that were named since the fit. The threshold comes from the grids of
+    the held-out good images that the file keeps, or from `good`.
     """
     geometry = _geometry(artefact, tuple(regions), camera_hw)
     changed = replace(artefact, config=replace(artefact.config, geometry=geometry))
@@ -99,17 +100,18 @@ def _geometry(
 
 
 def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
-    """Held-out scores of the cells that count now, to the precision of 16 bits."""
+    """Return held-out scores of the cells that count now, to the precision of 16 bits."""
     if good.grids is None:
         raise ArtefactError(
             "the file keeps no distances of its good images (tiles, or too many of them), so no "
-            "threshold can be taken from them; give good images: good=FOLDER"
+            "threshold can be taken from them; give good images: ",
+            Setting("good", "FOLDER"),
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
     sums = np.zeros((2, *good.grids.shape[1:]))
     for start in range(0, len(good.grids), _AT_ONCE):
         whole = good.grids[start : start + _AT_ONCE].astype(np.float32)
-        grid = head.counted(whole)
+        grid = head.mask_ignored(whole)
         of_frames = frame_scores(*head.to_image(grid), tiling=None)
         d2 = np.square(grid)
         scores.append(of_frames.score)
@@ -134,9 +136,9 @@ def _from_images(
     changed: Artefact, head: GaussianHead, good: Dataset, options: FitOptions
 ) -> GoodImageScores:
     space = space_of(changed, options)
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     with collect(space, (), good.train, shard=Shard(), options=options) as collected:
-        evidence = kept_evidence(collected.seen, collected.unseen, options.group)
+        evidence = evidence_apart(collected.seen, collected.unseen, options.group)
         return scorer.scores_by_model(head, collected.unseen, evidence)
 
 

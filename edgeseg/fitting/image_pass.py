@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.messages import Message
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import permutation
-from edgeseg.fitting.odd_inputs import Census, text_of
+from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
 from edgeseg.vision.group_by import GroupBy
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 from edgeseg.vision.picture_kinds import is_grey
 
 # More good images than this sharpen no threshold that anyone asks for, and the store stays small.
@@ -32,7 +33,7 @@ STORE_BYTES = 2 << 30  # of temporary disk, whatever the size of an embedding
 def split(
     dataset: Dataset, config: FitConfig, by: GroupBy
 ) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """Images to fit on, and images kept for calibration alone; known parts stay together."""
+    """Split images into those to fit on and those to calibrate on; known parts stay together."""
     train = dataset.train
     if config.calibration == "cross" or len(train) < 2:
         return train, ()
@@ -60,8 +61,8 @@ def collect(
 ) -> Iterator[Collected]:
     """Go through this shard's images; the stores last as long as the context.
 
-    `planted` is the most copies with a planted defect to collect beside them; `once` are prints of
-    images that are not to be counted again, see Census.
+    At most `planted` copies with a planted defect are collected beside them. `once` are prints of
+    images that are not counted again, see Census.
     """
     options = options.for_images(space.config.image_hw)
     with ExitStack() as stack:
@@ -101,14 +102,16 @@ class _ImagePass:
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
-        told = self.collected.seen.thumbnails.told = self._told(samples)
-        chosen = self._chosen(len(samples), told)
-        self.collected.seen.names = {place: text_of(samples[place]) for place in chosen}
+        told = self.collected.seen.grey_copies.told = self._known_parts(samples)
+        chosen = self._choose_kept(len(samples), told)
+        self.collected.seen.names = {place: samples[place].name for place in chosen}
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
-        looks = _Looks(thumbnails=self.collected.seen.thumbnails, needed=chosen)
-        for places, embedded in self._embedded(samples, batches, label="Fitting", looks=looks):
+        looks = _Looks(grey_copies=self.collected.seen.grey_copies, needed=chosen)
+        for places, embedded in self._embed(
+            samples, batches, label=Message("work_fitting"), looks=looks
+        ):
             self.windows.add_(
                 self.collected.moments, self.space.inputs(embedded), images=len(embedded)
             )
@@ -119,17 +122,19 @@ class _ImagePass:
             after_batch()
 
     def keep(self, samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Embed images for calibration alone; of many, only as many as it looks at."""
-        chosen = sorted(self._chosen(len(samples), self._told(samples)))
+        """Embed images for calibration alone, and of many only as many as calibration uses."""
+        chosen = sorted(self._choose_kept(len(samples), self._known_parts(samples)))
         kept = [samples[place] for place in chosen]
-        self.collected.unseen.names = {place: text_of(sample) for place, sample in enumerate(kept)}
-        told = self._told(samples)
+        self.collected.unseen.names = {place: sample.name for place, sample in enumerate(kept)}
+        told = self._known_parts(samples)
         if told:
             numbers = {place: told[old] for place, old in enumerate(chosen)}
-            self.collected.unseen.thumbnails.told = numbers
+            self.collected.unseen.grey_copies.told = numbers
         batches = self.shard.batches(len(kept), self.options.batch_size)
-        looks = _Looks(thumbnails=self.collected.unseen.thumbnails, needed=set(range(len(kept))))
-        for places, embedded in self._embedded(kept, batches, label="Calibrating", looks=looks):
+        looks = _Looks(grey_copies=self.collected.unseen.grey_copies, needed=set(range(len(kept))))
+        for places, embedded in self._embed(
+            kept, batches, label=Message("work_calibrating"), looks=looks
+        ):
             _store(self.collected.unseen, places, embedded, set(places))
             self._note_insides(self.collected.unseen, kept, places)
         return kept
@@ -168,8 +173,8 @@ class _ImagePass:
             if inside is not None:
                 store.insides[place] = inside
 
-    def _chosen(self, count: int, told: Mapping[int, int]) -> set[int]:
-        """Images whose embeddings are kept; of known parts all images or none."""
+    def _choose_kept(self, count: int, told: Mapping[int, int]) -> set[int]:
+        """Choose the images whose embeddings are kept; of known parts all images or none."""
         limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
         order = permutation(count, self.space.config.seed)
         if not told or count <= limit:
@@ -182,18 +187,23 @@ class _ImagePass:
             chosen |= set(part) if len(chosen) + len(part) <= limit else set()
         return chosen or set(order[:limit])
 
-    def _told(self, samples: Sequence[Sample]) -> dict[int, int]:
-        """Which part each image shows, where that is known."""
+    def _known_parts(self, samples: Sequence[Sample]) -> dict[int, int]:
+        """Return the part of each image, where it is known."""
         by = self.options.group_by
         if not by.knows:
             return {}
         return {place: by.part(sample.image, place=place) for place, sample in enumerate(samples)}
 
-    def _embedded(
-        self, samples: Sequence[Sample], batches: Sequence[range], *, label: str, looks: "_Looks"
+    def _embed(
+        self,
+        samples: Sequence[Sample],
+        batches: Sequence[range],
+        *,
+        label: Message,
+        looks: "_Looks",
     ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-        work = looks.noted(self._frames(samples, batches))
-        for places, frames in self.options.progress(work, length=len(batches), label=label):
+        work = looks.note_all(self._frames(samples, batches))
+        for places, frames in self.options.steps(work, length=len(batches), label=label):
             self.options.group.check()
             if not places:  # not one picture of this batch can be read
                 yield [], np.empty((0, *self.space.row_shape), np.float32)
@@ -203,17 +213,17 @@ class _ImagePass:
             appearance = GoodAppearance.of(
                 map(appearance_of, frames), grey=sum(map(is_grey, frames))
             )
-            self.collected.appearance = self.collected.appearance.joined(appearance)
+            self.collected.appearance = self.collected.appearance.merge(appearance)
             yield places, self.embed(np.stack(frames))
 
     def _frames(
         self, samples: Sequence[Sample], batches: Sequence[range]
     ) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
-        """Readable images of each batch, decoded ahead across batches.
+        """Yield the readable images of each batch, decoded ahead across batches.
 
-        Batches keep their borders where an image is unreadable: the others must not move.
+        An unreadable image leaves a gap in its batch: the others must not move.
         """
-        decoded = self._decoded([samples[place] for batch in batches for place in batch])
+        decoded = self._decode([samples[place] for batch in batches for place in batch])
         ahead = next(decoded, None)
         for batch in batches:
             places, frames = [], []
@@ -224,7 +234,7 @@ class _ImagePass:
                     ahead = next(decoded, None)
             yield places, frames
 
-    def _decoded(self, samples: Sequence[Sample]) -> Iterator[tuple[Sample, NDArray[np.uint8]]]:
+    def _decode(self, samples: Sequence[Sample]) -> Iterator[tuple[Sample, NDArray[np.uint8]]]:
         loaded = load_batches(
             samples,
             size_hw=self.space.config.image_hw,
@@ -257,19 +267,19 @@ class _ImagePass:
 
 @dataclass(frozen=True, kw_only=True)
 class _Looks:
-    """Small copies of the images of a pass, by which near-copies are found."""
+    """Grey copies of the images of a pass, by which near-copies are found."""
 
-    thumbnails: Thumbnails
+    grey_copies: GreyCopies
     needed: set[int]  # images that a threshold may rest on
 
-    def noted(
+    def note_all(
         self, batches: Iterable[tuple[list[int], list[NDArray[np.uint8]]]]
     ) -> Iterator[tuple[list[int], list[NDArray[np.uint8]]]]:
-        """The same batches, after a look at each image; none where people know its part."""
+        """Yield the batches, and keep a grey copy of each image whose part is not known."""
         for places, frames in batches:
             for place, frame_hwc in zip(places, frames, strict=True):
-                if not self.thumbnails.told:
-                    self.thumbnails.add(place, frame_hwc, needed=place in self.needed)
+                if not self.grey_copies.told:
+                    self.grey_copies.add(place, frame_hwc, needed=place in self.needed)
             yield places, frames
 
 

@@ -1,4 +1,4 @@
-"""What a fit needs of the machine's memory, computed before anything is allocated."""
+"""The memory that a fit needs, computed before anything is allocated."""
 
 import math
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import MOST_PIXELS
 from edgeseg.model.factors import kept_directions
@@ -28,7 +29,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container; "max" witho
 
 @dataclass(frozen=True, kw_only=True)
 class FitMemory:
-    """Bytes of the parts of a fit."""
+    """The bytes of the parts of a fit."""
 
     moments: int
     factors: int
@@ -37,12 +38,12 @@ class FitMemory:
 
     @property
     def peak(self) -> int:
-        """While images are embedded, or while folds are taken out, whichever needs more."""
+        """The highest need: while images are embedded, or while folds are taken out."""
         return BASE_BYTES + max(self.moments + self.activations, self.calibration)
 
 
 def fit_memory(config: FitConfig) -> FitMemory:
-    """The formulas of docs/large.md; k counts as asked for, though a backbone may have fewer."""
+    """Apply the formulas of docs/large.md; k counts as requested, though it may become smaller."""
     windows = Windows.of(config)
     of_cells, of_blocks = (count * config.k**2 * 8 for count in (windows.cells, windows.count))
     factors = windows.covariances * config.k * kept_directions(config.rank, config.k) * 4
@@ -62,7 +63,7 @@ def fit_memory(config: FitConfig) -> FitMemory:
 
 
 def with_moments(config: FitConfig) -> FitConfig:
-    """The settings with the kind of moments that the size of the grid asks for."""
+    """Return the settings with the kind of moments that suits the size of the grid."""
     windows = Windows.of(config)
     if windows.are_cells or windows.cells * config.k**2 * 8 <= MOST_BYTES_OF_CELLS:
         return config
@@ -76,14 +77,15 @@ def check_memory(config: FitConfig, *, have: int, largest_stride: int) -> None:
         return
     height, width = config.size_hw
     raise UsageError(
-        f"size {height}x{width} with stride {config.stride}, share {config.share} and k={config.k} "
-        f"needs about {size_text(need)} of memory, this machine has {size_text(have)}; try "
-        + " or ".join(_that_fit(config, have, largest_stride))
+        f"size {height}x{width} with stride {config.stride}, share {config.share} and ",
+        Setting("k", config.k),
+        f" needs about {size_text(need)} of memory, this machine has {size_text(have)}; try ",
+        *_that_fit(config, have, largest_stride),
     )
 
 
 def check_limit(config: FitConfig, *, left: int | None, largest_stride: int) -> None:
-    """Refuse a fit that a limit of the process will not let happen.
+    """Refuse a fit that exceeds a memory limit of the process.
 
     Beyond such a limit libraries do not raise: threads that cannot start end the process.
     """
@@ -92,32 +94,33 @@ def check_limit(config: FitConfig, *, left: int | None, largest_stride: int) -> 
         return
     raise UsageError(
         f"this fit needs about {size_text(need)} of address space, and the limit of this process "
-        f"(ulimit -v) leaves {size_text(left)}; raise it, or try "
-        + " or ".join(_that_fit(config, BASE_BYTES + left - _LOADED_BYTES, largest_stride))
+        f"(ulimit -v) leaves {size_text(left)}; raise it, or try ",
+        *_that_fit(config, BASE_BYTES + left - _LOADED_BYTES, largest_stride),
     )
 
 
-def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str]:
-    ways = []
+def _that_fit(config: FitConfig, have: int, largest_stride: int) -> list[str | Setting]:
+    """Name settings that fit, as parts of an error."""
+    ways: list[str | Setting] = []
     for share in range(config.share + 1, _LARGEST_SHARE + 1):
         other = with_moments(replace(config, share=share, moments="cells"))
         step = size_step(other, largest_stride=largest_stride)
         need = fit_memory(other).peak
         if need <= have and not any(side % step for side in config.size_hw):
-            ways.append(f"share={share} ({size_text(need)})")
+            ways += [Setting("share", share), f" ({size_text(need)})"]
             break
     if config.frame_hw is None and min(config.size_hw) > 512:
-        ways.append("tiles of 512x512")
+        ways += [" or "] * bool(ways) + ["tiles of 512x512"]
     return ways or ["a smaller size or k, or tiles"]
 
 
 def size_step(config: FitConfig, *, largest_stride: int) -> int:
-    """What both sides of the input must be multiples of, for blocks to cover the grid exactly."""
+    """Return the step of the input's sides with which blocks cover the grid exactly."""
     return math.lcm(largest_stride, config.stride * config.share)
 
 
 def machine_bytes() -> int:
-    """Memory of this machine, or of the container if it has less."""
+    """Return the memory of this machine, or of the container if it has less."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         limit = _CGROUP_LIMIT.read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""Sentences about good images that a user would want to look at: noted as they go by."""
+"""Notes on good images that a user may want to look at."""
 
 import hashlib
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.data.samples import Batch, Sample
+from edgeseg.data.samples import Batch
 from edgeseg.decision.calibration import GoodImageScores
 from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
@@ -23,9 +23,9 @@ _SHOWN = 5
 class Census:
     """Sizes and kinds of the pictures of a pass, and which of them are copies of others.
 
-    Of the pictures that this process has decoded: of a continued pass the rest of them, of a
-    shard its share. `once` are prints of pictures that a model has already: neither these nor
-    copies among the new ones count again. None: copies count, and are only named.
+    It covers the pictures that this process has decoded: the rest of a continued pass, or the share
+    of a shard. `once` are prints of pictures that a model has already: neither these nor copies
+    among the new ones count again. Where it is None, copies count and are only named.
     """
 
     def __init__(self, *, once: Container[int] | None = None) -> None:
@@ -37,11 +37,11 @@ class Census:
         self._known: dict[int, str] = {}
 
     def add(self, batch: Batch) -> int | None:
-        """Note a batch of one picture; its print, or None if it is not to be counted again."""
+        """Note a batch of one picture; return its print, or None if it does not count again."""
         (sample,), (size_hw,), frame_hwc = batch.samples, batch.sizes_hw, batch.frames[0]
         self.sizes[size_hw] += 1
         self.kinds.add(grey=is_grey(frame_hwc), used_bits=batch.used_bits[0])
-        print_, name = print_of(frame_hwc, size_hw), text_of(sample)
+        print_, name = print_of(frame_hwc, size_hw), sample.name
         if self._once is not None and print_ in self._once:
             self.fitted.append(name)
             return None
@@ -53,7 +53,7 @@ class Census:
         return print_
 
     def sentences(self, fitted: Colour | None = None) -> Iterator[str]:
-        """One of each thing that is odd; `fitted` is what a model was fitted on before."""
+        """Yield a sentence for each odd thing; `fitted` is the kind of the model's own pictures."""
         common = [f"{h}x{w} ({n})" for (h, w), n in self.sizes.most_common(3)]
         more = ", ..." if len(self.sizes) > len(common) else ""
         listed = f"{', '.join(common)}{more}, height x width (pictures)"
@@ -70,7 +70,7 @@ class Census:
             )
         yield from self.kinds.sentences(fitted)
         if self._once is not None:
-            yield from self._left_out()
+            yield from self._left_out_sentences()
         elif self.copies:
             copy, first = (PurePosixPath(path).name for path in self.copies[0])
             yield (
@@ -78,7 +78,7 @@ class Census:
                 f"first is {copy} of {first}; they are one part, and count as one"
             )
 
-    def _left_out(self) -> Iterator[str]:
+    def _left_out_sentences(self) -> Iterator[str]:
         names = [*self.fitted, *(copy for copy, _ in self.copies)]
         if names:
             yield (
@@ -89,20 +89,14 @@ class Census:
 
 
 def print_of(frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> int:
-    """Of pixels and not of the file: the same picture may come in another container."""
+    """Hash pixels, not files: the same picture may come in another format."""
     pixels = np.ascontiguousarray(frame_hwc)
     digest = hashlib.blake2b(pixels.data, digest_size=8, salt=b"%d" % size_hw[0]).digest()
     return int.from_bytes(digest, "little") >> 1  # 63 bits: whole numbers of JSON have a sign
 
 
-def text_of(sample: Sample) -> str:
-    """Where an image is, and the frame where it is a video."""
-    path = sample.image.as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"
-
-
 def foreign_images(good: GoodImageScores) -> list[int]:
-    """Which good images score far outside the others, the worst first."""
+    """Return the good images that score far outside the others, the worst first."""
     if good.count < FEWEST:
         return []
     scores = good.scores.astype(np.float64)
@@ -112,7 +106,7 @@ def foreign_images(good: GoodImageScores) -> list[int]:
 
 
 def foreign_sentence(good: GoodImageScores) -> str | None:
-    """Names images that do not look like the others; None if all do or names are not known."""
+    """Name images that do not look like the others; None if all do or names are not known."""
     places = foreign_images(good)
     if not places or not good.images:
         return None

@@ -1,20 +1,25 @@
-"""What a fit needs beside data and settings."""
+"""The options of a fit, beside data and settings."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.progress import Note, Progress, ignore, silent
+from edgeseg.base.messages import Message, Setting
+from edgeseg.base.progress import Listener, Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
-from edgeseg.fitting.group import ALONE, Group
+from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.picture_size import MAX_PIXELS
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """A part of the images, in whole batches: every way of sharing them sees the same batches."""
+    """A part of the images in whole batches: any number of shards has the same batches."""
 
     index: int = 0
     count: int = 1
@@ -27,14 +32,14 @@ class Shard:
             )
 
     def batches(self, images: int, size: int) -> list[range]:
-        """Places of this shard's images in the whole list, a batch at a time."""
+        """Return the places of this shard's images in the whole list, a batch at a time."""
         starts = range(0, images, size)[self.index :: self.count]
         return [range(start, min(start + size, images)) for start in starts]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """Where a pass over the images leaves its moments, so that it can be continued."""
+    """The folder and the use of checkpoints, by which a pass over the images can be continued."""
 
     folder: Path
     resume: bool = False
@@ -43,7 +48,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """What a fit needs beside data and settings: sources, tolerance, and someone to talk to."""
+    """Options of a fit beside data and settings: weights, batches, tolerance, notes, progress."""
 
     weights: str | None = None
     batch_size: int = 8
@@ -53,27 +58,41 @@ class FitOptions:
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     anomalies: tuple[Sample, ...] = ()
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
-    group: Group = ALONE  # of processes that share the images
+    group: ProcessGroup = ALONE  # of processes that share the images
     graph: Path | None = None  # of a backbone, to go through instead of torch
     device: str = "cpu"  # of the backbone, as torch calls it, or auto; the rest is on the CPU
     checkpoints: Checkpoints | None = None
     progress: Progress = field(default=silent)
     note: Note = field(default=ignore)
+    listener: Listener | None = None  # hears keyed sentences, of which the two above hear words
 
     def __post_init__(self) -> None:
         if self.max_pixels < 1:
-            raise UsageError(f"max_pixels={self.max_pixels}: expected at least 1")
+            raise UsageError(Setting("max_pixels", self.max_pixels), ": expected at least 1")
         if self.planted < 0:
-            raise UsageError(f"planted={self.planted}: expected 0 (none) or more")
+            raise UsageError(Setting("planted", self.planted), ": expected 0 (none) or more")
+
+    def tell(self, message: Message) -> None:
+        """Tell a keyed sentence to whoever listens."""
+        if self.listener is None:
+            self.note(str(message))
+        else:
+            self.listener.note(message)
+
+    def steps(self, items: Iterable[Item], *, length: int, label: Message) -> Iterator[Item]:
+        """Wrap a loop that has a keyed name."""
+        if self.listener is None:
+            return self.progress(items, length=length, label=str(label))
+        return self.listener.progress(items, length=length, label=label)
 
     def for_images(self, size_hw: tuple[int, int]) -> "FitOptions":
-        """The same with smaller batches, if images are so large that memory asks for it."""
+        """Return the options with smaller batches, if images are so large that memory needs it."""
         return replace(self, batch_size=frames_at_once(size_hw, most=self.batch_size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What is to happen to a model."""
+    """Changes to make to a model."""
 
     more: Dataset | None = None  # good images to add
     forget: Dataset | None = None  # images that were fitted and turned out to be bad
@@ -82,10 +101,13 @@ class Changes:
 
     def __post_init__(self) -> None:
         if not 0 < self.decay <= 1:
-            raise UsageError(f"decay={self.decay:g}: expected above 0, up to 1")
+            raise UsageError(Setting("decay", f"{self.decay:g}"), ": expected above 0, up to 1")
         if self.more is None and self.forget is None:
-            raise UsageError("nothing to do: give a folder of good images, or forget=FOLDER")
+            raise UsageError(
+                "nothing to do: give a folder of good images, or ", Setting("forget", "FOLDER")
+            )
         if self.more is None and self.decay < 1:
             raise UsageError(
-                f"decay={self.decay:g}: changes nothing without new images; give a folder of them"
+                Setting("decay", f"{self.decay:g}"),
+                ": changes nothing without new images; give a folder of them",
             )

@@ -2,8 +2,8 @@
 
 good images --planted_set--> copies --embedder--> store --models of the folds--> PlantedScores
 
-They never enter moments or scores of good images: a fit without them gives the same model, but for
-the limit of foreign frames, which they may raise.
+They never enter moments or scores of good images: a fit without them gives the same model, except
+for the limit of foreign frames, which they may raise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError
+from edgeseg.base.messages import Message
 from edgeseg.data.planted.planting import Planted, planted_set
 from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -28,21 +29,21 @@ _PER_IMAGE = 2  # copies of an image, where there are few
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How many images get copies, and how many each."""
+    """How many images get copies, and how many copies each."""
 
     images: int
     per_image: int
 
     @classmethod
     def of(cls, most: int, *, images: int, image_hw: tuple[int, int]) -> "Plan":
-        """At most so many copies of so many images."""
+        """Plan at most `most` copies of so many images."""
         per_image = 1 if images >= most else min(_PER_IMAGE, most)
         room = max(1, FRAME_BYTES // (3 * image_hw[0] * image_hw[1]))
         return cls(images=min(images, most // per_image, room), per_image=per_image)
 
 
 class PlantedPictures:
-    """Embedded copies, each known by the place of its image, and what fold models say of them."""
+    """Embedded copies by the place of their image, and their scores by models of folds."""
 
     def __init__(self, space: FeatureSpace, *, store: EmbeddingStore, options: FitOptions) -> None:
         self.space, self.store, self.options = space, store, options
@@ -58,13 +59,15 @@ class PlantedPictures:
         per_image: int,
         embed: Embedder,
     ) -> None:
-        """Plant on these images, which stand at these places of the list."""
+        """Plant defects on these images, which stand at these places of the list."""
         waiting: list[NDArray[np.uint8]] = []
         config = self.space.config
         hidden = hidden_of(config.geometry, config.image_hw)
         copies = copies_of(frames, per_image=per_image, seed=self.space.config.seed)
         length = len(frames) * per_image
-        for index, planted in self.options.progress(copies, length=length, label="Planting"):
+        for index, planted in self.options.steps(
+            copies, length=length, label=Message("work_planting")
+        ):
             if hidden is not None and (planted.mask_hw & hidden.pixels_hw).any():
                 continue
             share = planted.area_px / planted.mask_hw.size
@@ -81,7 +84,7 @@ class PlantedPictures:
             self.store.append(row, len(self.store))
 
     def score(self, head: GaussianHead, places: Sequence[int]) -> None:
-        """Let a model judge the copies of images that it has not seen."""
+        """Score the copies of images that a model has not seen."""
         unseen = set(places)
         numbers = [number for number, copy in enumerate(self.copies) if copy[0] in unseen]
         judged: list[tuple[float, float]] = []
@@ -94,7 +97,7 @@ class PlantedPictures:
         self._scores.update(zip(numbers, judged, strict=True))
 
     def result(self) -> PlantedScores | None:
-        """What was said of those that were judged; None if there are none."""
+        """Return the scores of the copies that were judged; None if there are none."""
         if not self._scores:
             return None
         numbers = sorted(self._scores)
@@ -109,7 +112,7 @@ class PlantedPictures:
 def copies_of(
     frames: Sequence[NDArray[np.uint8]], *, per_image: int, seed: int
 ) -> Iterator[tuple[int, Planted]]:
-    """Planted copies with the number of their image; one that takes no visible defect has none."""
+    """Yield planted copies with the number of their image, except where no defect is visible."""
     start = 0
     while start < len(frames):
         left = range(start, len(frames))

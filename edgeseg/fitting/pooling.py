@@ -1,4 +1,4 @@
-"""How far neighbours' moments are merged, chosen from the good images alone.
+"""The choice of how far moments of neighbours are merged, from the good images alone.
 
 Parts that jitter show at a cell what other good parts show beside it, and few images tell little of
 a cell by itself: then images that are held out are likelier under Gaussians of 3x3 cells than of
@@ -27,10 +27,10 @@ _FEWEST = 8  # images: fewer say nothing of the others
 _SHARE = 4  # one image of so many is held out
 
 
-def resolved_pool(
+def resolve_pool(
     space: FeatureSpace, moments: Moments, store: EmbeddingStore, *, alone: bool, note: Note
 ) -> FeatureSpace:
-    """The space with a number in place of `auto`, and a sentence on why."""
+    """Return the space with a number in place of `auto`, and note why."""
     config = space.config
     if config.pool != AUTO:
         return space
@@ -56,7 +56,7 @@ def resolved_pool(
 def held_out_likelihood(
     space: FeatureSpace, moments: Moments, store: EmbeddingStore, *, pool: int
 ) -> float:
-    """Mean log-likelihood of a cell of images held out, up to a constant."""
+    """Return the mean log-likelihood of a cell of images held out, up to a constant."""
     config = replace(space.config, pool=pool)
     windows = Windows.of(config)
     places = sorted(store.places)
@@ -64,7 +64,7 @@ def held_out_likelihood(
     fold = windows.new_moments(space.k)
     for rows in store.batches(held, size=8):
         windows.add_(fold, space.inputs(rows), images=len(rows))
-    rest = windows.pooled(moments).remove(windows.pooled(fold))
+    rest = windows.pool_moments(moments).remove(windows.pool_moments(fold))
     return _likelihood(config, windows, rest, space, store, held)
 
 

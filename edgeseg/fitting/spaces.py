@@ -1,9 +1,9 @@
-"""Where a fit looks and what embeds its images, settled before the first of them is embedded.
+"""The first steps of a fit: settle the geometry, and open what embeds the images.
 
     settings, good images --settle_geometry--> camera and locator
     settings --by torch, or through a backbone's graph--> FeatureSpace
 
-The graph is the one that is named or, where torch is not installed, one at hand.
+The graph is the one that is named or, where torch is not installed, one found on this computer.
 """
 
 from dataclasses import replace
@@ -11,12 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import Sample, sample_size
 from edgeseg.fitting.feature_space import FeatureSpace
-from edgeseg.fitting.locator.locating import learn_locator
+from edgeseg.fitting.locator.learn_locator import learn_locator
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.artefact import Artefact
 from edgeseg.vision.geometry import PLAIN
@@ -35,8 +36,8 @@ def open_space(
     )
     if _by_torch(options):
         return FeatureSpace.load(config, weights=options.weights, note=options.note)
-    from edgeseg.fitting.graph.at_hand import graph_for, missing
     from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+    from edgeseg.fitting.graph.find_graph import graph_for, missing
 
     path = options.graph or graph_for(config)
     if path is None:
@@ -48,7 +49,7 @@ def space_of(artefact: Artefact, options: FitOptions) -> FeatureSpace:
     """Open the space of a model that is changed: its own backbone, or a graph of the same."""
     if _by_torch(options):
         return FeatureSpace.of(artefact)
-    from edgeseg.fitting.graph.at_hand import graph_of_model
+    from edgeseg.fitting.graph.find_graph import graph_of_model
 
     return FeatureSpace.of(artefact, through=graph_of_model(artefact, options.graph).embed)
 
@@ -67,13 +68,13 @@ def settle_geometry(
 ) -> FitConfig:
     """Return the settings with the camera that places are named in, and how its parts are found.
 
-    Places go with the part from where it lies in `reference`; None: in the first good picture.
+    Places are named at the part of `reference`, by default of the first good picture.
     """
     geometry = config.geometry
     if geometry == PLAIN or geometry.camera_hw is not None:
         return config
     named_on = dataset.train[0] if reference is None else Sample(image=reference)
-    geometry = geometry.seen_by(sample_size(named_on, max_pixels=max_pixels))
+    geometry = geometry.for_camera(sample_size(named_on, max_pixels=max_pixels))
     hidden = hidden_of(geometry, config.image_hw)
     if hidden is None and geometry.regions:
         raise UsageError(
@@ -83,8 +84,9 @@ def settle_geometry(
     if geometry.locate:
         if config.frame_hw is not None:
             raise UsageError(
-                f"locate={geometry.locate}: parts are followed as a whole, and tiles are not; fit "
-                "without tiles, with a larger size"
+                Setting("locate", geometry.locate),
+                ": parts are followed as a whole, and tiles are not; fit without tiles, with "
+                "a larger size",
             )
         geometry = learn_locator(
             geometry,

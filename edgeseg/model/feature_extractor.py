@@ -40,7 +40,7 @@ class Backbone(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Normalised float images (N, 3, H, W) to one map (N, C, H / stride, W / stride) a tap."""
+        """Map normalised images (N, 3, H, W) to one map (N, C, H / stride, W / stride) per tap."""
         maps = []
         for name, tapped in self.steps:
             x = self.get_submodule(name)(x)
@@ -50,18 +50,18 @@ class Backbone(nn.Module):
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Channels of every tap; their sum is the paper's F."""
+        """The channels of every tap; their sum is the paper's F."""
         return tuple(tap.channels for tap in self.taps)
 
 
 def weight_tensors(backbone: Backbone) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and running statistics by name; counters of training steps are left out."""
+    """Yield parameters and running statistics by name, without counters of training steps."""
     for name, tensor in sorted(backbone.state_dict().items()):
         if not name.endswith("num_batches_tracked"):
             yield name, tensor
 
 
 def weights_sha256(backbone: Backbone) -> str:
-    """A hash of the tensors themselves, whatever file they came from."""
+    """Hash the tensors themselves, whatever file they came from."""
     tensors = weight_tensors(backbone)
     return arrays_sha256({name: tensor.detach().cpu().numpy() for name, tensor in tensors})

@@ -1,6 +1,6 @@
-"""What stands behind the embedding: distances, map and score, as held-out images are judged by.
+"""What follows the embedding: distances, map and score, by which held-out images are judged.
 
-The same numbers as those of the traced forward (reference.py), to float32's rounding.
+The numbers are those of the traced forward (reference.py), up to float32's rounding.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Insides = Sequence[NDArray[np.bool_] | None]
 
 
 class GaussianHead:
-    """The Gaussians of a model without what makes the embeddings that they measure."""
+    """The Gaussians of a model, without the network that makes embeddings."""
 
     def __init__(self, config: FitConfig, factors: Factors) -> None:
         self.factors, self.windows = factors, Windows.of(config)
@@ -34,7 +34,7 @@ class GaussianHead:
         self.top = config.top if self.kept is None else min(config.top, int(self.kept.sum()))
 
     def distances(self, x_nkhw: NDArray[Any]) -> Maps:
-        """Embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
+        """Map an embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
         n, k = x_nkhw.shape[:2]
         rows = np.empty((n, self.windows.cells, k), np.float32)
         np.subtract(x_nkhw.reshape(n, k, -1).transpose(0, 2, 1), self.mean, out=rows)
@@ -49,12 +49,12 @@ class GaussianHead:
         in_parallel(fill, len(d2), bytes_each=4 * by_block.shape[1] * factor.shape[2])
         return self.windows.to_grid(np.sqrt(d2), images=n)
 
-    def counted(self, grid_nhw: Maps) -> Maps:
-        """Distances (N, h, w) with those of ignored cells set to 0."""
+    def mask_ignored(self, grid_nhw: Maps) -> Maps:
+        """Set distances (N, h, w) of ignored cells to 0."""
         return grid_nhw if self.kept is None else grid_nhw * self.kept
 
     def to_image(self, grid_nhw: Maps, insides: Insides = ()) -> tuple[Maps, Maps]:
-        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
+        """Map distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
         rows, columns = self.rule.operators
         maps: Maps = np.matmul(np.matmul(rows, grid_nhw), columns)
         if self.gain is not None:
@@ -64,8 +64,8 @@ class GaussianHead:
         return maps, score
 
     def judge(self, x_nkhw: NDArray[Any], insides: Insides = ()) -> tuple[Maps, Maps]:
-        """Embeddings to maps and scores."""
-        return self.to_image(self.counted(self.distances(x_nkhw)), insides)
+        """Map embeddings to maps and scores."""
+        return self.to_image(self.mask_ignored(self.distances(x_nkhw)), insides)
 
     def _score(self, grid_nhw: Maps, maps_nhw: Maps) -> Maps:
         if self.top == 1:
@@ -83,19 +83,19 @@ def judge_inside(
     maps_nhw: Maps,
     score_n: Maps,
 ) -> None:
-    """Maps and scores of frames whose camera did not see all cells, in place."""
+    """Replace maps and scores of frames whose camera did not see all cells, in place."""
     for index, inside_hw in enumerate(insides):
         if inside_hw is not None:
             counted_hw = inside_hw if kept_hw is None else inside_hw & (kept_hw != 0)
-            maps_nhw[index], score_n[index] = rule.judged(grid_nhw[index], counted_hw)
+            maps_nhw[index], score_n[index] = rule.judge(grid_nhw[index], counted_hw)
 
 
 def counted_cells(config: FitConfig, rule: MapRule) -> tuple[Maps | None, Maps | None]:
-    """Which cells (h, w) count, and what that does to the map (H, W); None where all do."""
+    """Return the cells (h, w) that count and the gain of the map (H, W); None where all count."""
     hidden = hidden_of(config.geometry, config.image_hw)
     if hidden is None:
         return None, None
-    kept = hidden.kept(config.grid_hw)
+    kept = hidden.kept_cells(config.grid_hw)
     if not kept.any():
         raise UsageError("ignore: every cell is ignored, so there is nothing left to look at")
     return kept.astype(np.float32), rule.gain(kept)

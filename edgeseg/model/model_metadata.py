@@ -32,7 +32,7 @@ def describe_model(
     outputs: list[str],
     calibrated_in: str | None = None,
 ) -> ModelMetadata:
-    """All that the runtime needs beside the graph."""
+    """Return the metadata that the runtime needs beside the graph."""
     calibration, config, good = artefact.calibration, artefact.config, artefact.calibration.good
     camera = artefact.data.get("camera_hw")  # absent after a fit on arrays
     return ModelMetadata(

@@ -28,7 +28,7 @@ class Moments:
 
     @classmethod
     def zero(cls, locations: int, k: int) -> "Moments":
-        """Of no images at all."""
+        """Return the moments of no images."""
         return cls(
             count=np.zeros(locations),
             mean=np.zeros((locations, k)),
@@ -37,7 +37,7 @@ class Moments:
 
     @property
     def images(self) -> int:
-        """How many images went in, before any pooling; of decayed ones the nearest number."""
+        """The number of images, before any pooling; of decayed ones the nearest number."""
         return round(float(self.count[0]))
 
     @property
@@ -46,23 +46,23 @@ class Moments:
         return not float(self.count[0]).is_integer()
 
     def at(self, locations: slice) -> "Moments":
-        """A view of some locations."""
+        """Return a view of some locations."""
         return Moments(
             count=self.count[locations], mean=self.mean[locations], scatter=self.scatter[locations]
         )
 
-    def scaled(self, weight: float) -> "Moments":
-        """Every image counts `weight` times as much: covariances stay, new images weigh more."""
+    def scale(self, weight: float) -> "Moments":
+        """Weight every image by `weight`: covariances stay, new images weigh more."""
         return Moments(count=self.count * weight, mean=self.mean, scatter=self.scatter * weight)
 
-    def packed(self) -> dict[str, Floats]:
-        """Arrays for a file: of scatters the upper triangles (P, k (k + 1) / 2)."""
+    def pack(self) -> dict[str, Floats]:
+        """Return arrays for a file: of scatters the upper triangles (P, k (k + 1) / 2)."""
         row, column = np.triu_indices(self.scatter.shape[1])
         return {"count": self.count, "mean": self.mean, "scatter": self.scatter[:, row, column]}
 
     @classmethod
-    def unpacked(cls, arrays: dict[str, NDArray[Any]]) -> "Moments":
-        """What was packed."""
+    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> "Moments":
+        """Read the arrays of `pack`."""
         mean, packed = arrays["mean"], arrays["scatter"]
         locations, k = mean.shape
         row, column = np.triu_indices(k)
@@ -99,11 +99,11 @@ class Moments:
         return self
 
     def merge(self, other: "Moments") -> "Moments":
-        """Moments of both sets of images together."""
+        """Return the moments of both sets of images together."""
         return self._combine(other, sign=1.0)
 
     def remove(self, other: "Moments") -> "Moments":
-        """Moments without the images of `other`, which must have been part of these."""
+        """Return the moments without the images of `other`, which must be among these."""
         if bool((other.count >= self.count).any()):
             raise UsageError(
                 f"cannot remove {other.images} of {self.images} images: none would be left"
@@ -134,7 +134,7 @@ class Moments:
         return Moments(count=count, mean=mean, scatter=scatter)
 
     def shared_covariance(self) -> "Moments":
-        """One covariance for all locations, each keeping its own mean."""
+        """Return moments with one covariance for all locations, each with its own mean."""
         total = self.count.sum(keepdims=True)
         scatter = self.scatter.sum(axis=0, keepdims=True)
         return Moments(count=total, mean=self.mean, scatter=scatter)
@@ -156,10 +156,10 @@ def add_squares_(scatter_pkk: Floats, rows_pnk: Floats) -> None:
     in_parallel(fill, locations, bytes_each=8 * k * k)
 
 
-def merged(
+def merge_first_axis(
     count: Floats, mean: Floats, scatter: Floats, *, into: tuple[Floats, Floats, Floats]
 ) -> None:
-    """Count (w, n), mean and scatter of a grid with all locations along its first axis as one.
+    """Merge count (w, n), mean and scatter of a grid along its first axis.
 
     `into` are the count (n,), mean (n, k) and scatter (n, k, k) to write to.
     """
@@ -173,5 +173,5 @@ def merged(
 
 
 def or_one(count: Floats) -> Floats:
-    """A count to divide by: empty sets have no mean, and decayed counts may be below one."""
+    """Return a count to divide by: empty sets have no mean, and decayed counts may be below one."""
     return np.where(count > 0, count, 1.0)

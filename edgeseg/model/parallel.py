@@ -1,4 +1,4 @@
-"""Many small matrices on all cores: chunks in threads, one BLAS thread each.
+"""Work on many small matrices on all cores: chunks in threads, one BLAS thread each.
 
 BLAS's own threads make small eigenproblems slower, up to forty times on a busy machine; numpy lets
 other threads run while it computes.
@@ -18,7 +18,7 @@ THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 def worker_threads() -> int:
-    """As many as the user allows, or as there are cores for this process."""
+    """Return as many threads as the user allows, or as this process has cores."""
     wish = os.environ.get(THREADS_VARIABLE, "")
     if wish.isdecimal() and int(wish) > 0:
         return int(wish)
@@ -41,7 +41,7 @@ def in_parallel(fill: Callable[[int, int], None], count: int, *, bytes_each: int
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS computes in the thread that calls it; without threadpoolctl it does as it likes."""
+    """Let BLAS compute in the calling thread, if threadpoolctl is installed."""
     controller = _blas()
     if controller is None:
         yield

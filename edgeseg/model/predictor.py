@@ -1,4 +1,4 @@
-"""Frames to maps and scores in numpy, and how the tiles of a frame become one frame again."""
+"""Predictors from frames to maps and scores in numpy, also for frames in tiles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Embedder = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 def torch_predictor(model: "ReferenceModel") -> Predictor:
-    """The reference forward as a predictor of numpy arrays."""
+    """Return the reference forward as a predictor of numpy arrays."""
     import torch
 
     kept_hw = None if model.kept is None else model.kept.numpy()
@@ -40,7 +40,7 @@ def torch_predictor(model: "ReferenceModel") -> Predictor:
 
 
 def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
-    """A predictor of frames from one of the model's input.
+    """Return a predictor of frames from one of the model's input.
 
     Where the model was fitted on tiles, frames are cut and maps blended as the runtime does it.
     """
@@ -70,7 +70,7 @@ def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameScores:
-    """What maps and scores say of whole frames, (N,) each."""
+    """Values of whole frames from their maps and scores, (N,) each."""
 
     score: Maps
     peak: Maps  # highest value of the map
@@ -78,13 +78,13 @@ class FrameScores:
 
 
 def frame_scores(image_map: Maps, score: Maps, *, tiling: Tiling | None) -> FrameScores:
-    """Of frames, whose tiles go in: maps (N T, H, W) and scores (N T,).
+    """Compute the values of frames from maps (N T, H, W) and scores (N T,) of their tiles.
 
     A frame is judged by its worst tile, so its threshold is one of frames, not of tiles.
     """
     maps, worst = list(image_map), score
     if tiling is not None:
-        maps, worst = _blended(image_map, score, tiling)
+        maps, worst = _blend_tiles(image_map, score, tiling)
     return FrameScores(
         score=worst,
         peak=np.array([map_hw.max() for map_hw in maps], np.float32),
@@ -92,7 +92,7 @@ def frame_scores(image_map: Maps, score: Maps, *, tiling: Tiling | None) -> Fram
     )
 
 
-def _blended(image_map: Maps, score: Maps, tiling: Tiling) -> tuple[list[Maps], Maps]:
+def _blend_tiles(image_map: Maps, score: Maps, tiling: Tiling) -> tuple[list[Maps], Maps]:
     tiles = len(tiling.corners_yx())
     blended = [
         tiling.blend(list(image_map[start : start + tiles]), score[start : start + tiles].tolist())

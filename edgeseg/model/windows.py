@@ -1,4 +1,4 @@
-"""Which cells of the grid a Gaussian covers: every room asks here.
+"""The cells of the grid that each Gaussian covers, for every room.
 
 A block of share x share cells uses one Gaussian. It is fitted on the window of that block: the
 block and the pool // 2 cells around it, cut at the border of the grid.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from edgeseg.config import FitConfig
 from edgeseg.model.factors import Factors
-from edgeseg.model.moments import Floats, Moments, merged
+from edgeseg.model.moments import Floats, Moments, merge_first_axis
 from edgeseg.model.parallel import in_parallel
 
 Places = NDArray[np.intp]
@@ -38,7 +38,7 @@ class Windows:
 
     @classmethod
     def of(cls, config: FitConfig) -> "Windows":
-        """Those of a fit."""
+        """Return the windows of a fit."""
         return cls(
             grid_hw=config.grid_hw,
             share=config.share,
@@ -60,7 +60,7 @@ class Windows:
 
     @property
     def covariances(self) -> int:
-        """How many different covariances the Gaussians have: B or 1."""
+        """The number of different covariances of the Gaussians: B or 1."""
         return 1 if self.covariance == "global" else self.count
 
     @property
@@ -74,28 +74,28 @@ class Windows:
         return self.share == self.pool == 1
 
     def block_of_cell(self) -> Places:
-        """Which Gaussian each cell (P,) uses."""
+        """Return the Gaussian that each cell (P,) uses."""
         (height, width), share = self.grid_hw, self.share
         row = np.arange(height)[:, None] // share
         return (row * (width // share) + np.arange(width)[None] // share).ravel()
 
     def block_of_kept(self) -> Places:
-        """Which Gaussian each location (M,) with moments is measured by."""
+        """Return the Gaussian that each location (M,) with moments is measured by."""
         return np.arange(self.count) if self.moments == "blocks" else self.block_of_cell()
 
     def cells_of_block(self) -> Places:
-        """The cells (B, share^2) that use each Gaussian."""
+        """Return the cells (B, share^2) that use each Gaussian."""
         return self._cells(radius=0)[0]
 
     def cells_of_window(self) -> tuple[Places, NDArray[np.bool_]]:
-        """The cells (B, W) that each Gaussian is fitted on, and which of them exist.
+        """Return the cells (B, W) that each Gaussian is fitted on, and which of them exist.
 
         A window is cut at the border of the grid; its places beyond are cell 0 and marked False.
         """
         return self._cells(radius=self.pool // 2)
 
     def per_cell(self, values_bk: NDArray[Any]) -> NDArray[Any]:
-        """Values (B, k) of blocks, repeated for each of their cells: (P, k)."""
+        """Repeat values (B, k) of blocks for each of their cells: (P, k)."""
         if self.share == 1:
             return values_bk
         values = values_bk.reshape(*self.blocks_hw, -1)
@@ -103,7 +103,7 @@ class Windows:
         return np.asarray(values.reshape(self.cells, -1))
 
     def by_block(self, rows_npk: NDArray[Any]) -> NDArray[Any]:
-        """Rows (N, P, k) of cells as (B, N share^2, k): all that one Gaussian measures."""
+        """Arrange rows (N, P, k) of cells as (B, N share^2, k): all that one Gaussian measures."""
         n, _, k = rows_npk.shape
         s = self.share
         if s == 1:
@@ -113,7 +113,7 @@ class Windows:
         return np.asarray(rows.reshape(height * width, n * s * s, k))
 
     def to_grid(self, values: NDArray[Any], *, images: int) -> NDArray[Any]:
-        """Values (B, N share^2) in the order of `by_block` back on the grid: (N, h, w)."""
+        """Put values (B, N share^2) in the order of `by_block` back on the grid: (N, h, w)."""
         n, s = images, self.share
         if s == 1:
             return np.asarray(values.T.reshape(n, *self.grid_hw))
@@ -121,7 +121,7 @@ class Windows:
         return np.asarray(values.reshape(n, *self.grid_hw))
 
     def new_moments(self, k: int) -> Moments:
-        """Of no images; the one place where moments of a fit are made."""
+        """Return the moments of no images; the one place where moments of a fit are made."""
         return Moments.zero(self.kept, k)
 
     def add_(self, moments: Moments, x_nkhw: NDArray[Any], *, images: int) -> None:
@@ -132,15 +132,15 @@ class Windows:
         for blocks, rows in self._window_rows(x_nkhw):
             moments.at(blocks).update_(rows, images=images)
 
-    def pooled(self, moments: Moments) -> Moments:
-        """Moments of every window (B), from those that are kept (M)."""
+    def pool_moments(self, moments: Moments) -> Moments:
+        """Return the moments of every window (B), from those that are kept (M)."""
         if self.moments == "cells":
-            return self._merged(moments)
+            return self._merge(moments)
         # They are pooled; only a sum over windows has to know how many cells each has.
         return self.in_cells(moments) if self.covariance == "global" else moments
 
     def in_cells(self, moments: Moments) -> Moments:
-        """Counts of cells instead of images: windows cut at the border weigh less than others."""
+        """Count cells instead of images: windows cut at the border weigh less than others."""
         rows, columns = (
             np.array([stop - start for start, stop in self._spans(side)], np.float64)
             for side in self.grid_hw
@@ -153,7 +153,7 @@ class Windows:
         )
 
     def mean_d2(self, factors: Factors, x_nkhw: NDArray[np.float32]) -> Floats:
-        """d^2 (B,) of every Gaussian, averaged over the cells of its own window and the images.
+        """Average d^2 (B,) of every Gaussian over the cells of its own window and the images.
 
         The counterpart of expected_d2 on moments of windows. A map has each cell's distance to its
         own block alone, so this is not the mean of a map unless pool is 1.
@@ -172,7 +172,7 @@ class Windows:
         return self.grid_hw[0] // self.share, self.grid_hw[1] // self.share
 
     def _spans(self, length: int) -> list[tuple[int, int]]:
-        """First and last cell (exclusive) of every window along an axis of so many cells."""
+        """Return first and last cell (exclusive) of every window along an axis."""
         reach = self.pool // 2
         return [
             (max(first - reach, 0), min(first + self.share + reach, length))
@@ -180,7 +180,7 @@ class Windows:
         ]
 
     def _runs(self, length: int) -> list[tuple[int, int, int, int]]:
-        """Runs of neighbouring blocks whose windows are equally wide and `share` cells apart.
+        """Return runs of neighbouring blocks with equally wide windows, `share` cells apart.
 
         First and last block (exclusive), where the first window begins, and the width of each.
         """
@@ -195,17 +195,17 @@ class Windows:
         return runs
 
     def _cells(self, *, radius: int) -> tuple[Places, NDArray[np.bool_]]:
-        """Cells (B, (share + 2 radius)^2) of blocks and around them, and which of them exist."""
+        """Return cells (B, (share + 2 radius)^2) of blocks and around, and which of them exist."""
         height, width = self.grid_hw
         offsets = np.arange(-radius, self.share + radius)
         rows, columns = (np.arange(0, side, self.share)[:, None] + offsets for side in self.grid_hw)
-        cells = _crossed(rows * width, columns)
-        beyond = _crossed((rows < 0) | (rows >= height), (columns < 0) | (columns >= width))
+        cells = _cross(rows * width, columns)
+        beyond = _cross((rows < 0) | (rows >= height), (columns < 0) | (columns >= width))
         exists = beyond == 0
         return np.where(exists, cells, 0), exists
 
     def _window_rows(self, x_nkhw: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Blocks (as a slice of all) and the rows (N * cells, k, blocks) of their windows.
+        """Yield blocks (as a slice of all) and the rows (N * cells, k, blocks) of their windows.
 
         One row of blocks at a time, so that copies of overlapping windows stay small.
         """
@@ -223,16 +223,16 @@ class Windows:
                     cells.reshape(images * (bottom - top) * width, k, last - first),
                 )
 
-    def _merged(self, moments: Moments) -> Moments:
-        """Moments of cells (P) merged into those of windows (B)."""
+    def _merge(self, moments: Moments) -> Moments:
+        """Merge moments of cells (P) into those of windows (B)."""
         if self.are_cells:
             return moments
         # Merging is associative, so columns first and rows after is the merge of the whole window.
         height, width = self.grid_hw
-        columns = self._merged_along(moments, 1, (height, width))
-        return self._merged_along(columns, 0, (height, width // self.share))
+        columns = self._merge_along(moments, 1, (height, width))
+        return self._merge_along(columns, 0, (height, width // self.share))
 
-    def _merged_along(self, moments: Moments, axis: int, grid_hw: tuple[int, int]) -> Moments:
+    def _merge_along(self, moments: Moments, axis: int, grid_hw: tuple[int, int]) -> Moments:
         k, spans = moments.mean.shape[1], self._spans(grid_hw[axis])
         shape = (len(spans), grid_hw[1]) if axis == 0 else (grid_hw[0], len(spans))
         whole = Moments.zero(shape[0] * shape[1], k)
@@ -249,13 +249,13 @@ class Windows:
                 span = slice(*spans[place])
                 count, mean, scatter = (values[span] for values in cells)
                 targets = (windows[0][place], windows[1][place], windows[2][place])
-                merged(count, mean, scatter, into=targets)
+                merge_first_axis(count, mean, scatter, into=targets)
 
         in_parallel(fill, len(spans), bytes_each=8 * grid_hw[1 - axis] * k * k)
         return whole
 
 
-def _crossed(rows: NDArray[Any], columns: NDArray[Any]) -> Places:
-    """Sums of what each row (y, i) and each column (x, j) of windows has: (y x, i j)."""
+def _cross(rows: NDArray[Any], columns: NDArray[Any]) -> Places:
+    """Return sums of what each row (y, i) and each column (x, j) of windows has: (y x, i j)."""
     sums = rows[:, None, :, None].astype(np.intp) + columns[None, :, None, :].astype(np.intp)
     return sums.reshape(rows.shape[0] * columns.shape[0], -1)

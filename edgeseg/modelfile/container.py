@@ -1,4 +1,4 @@
-"""A safetensors file of ours, read without torch: its hash, its header, where its tensors are.
+"""Our safetensors files, read without torch: the hash, the header, the places of the tensors.
 
     8 bytes: length of the header | header: JSON | tensors
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.files import atomic_path
-from edgeseg.base.plain import LONGEST_JSON, Malformed, named_values, record
+from edgeseg.base.plain import LONGEST_JSON, Malformed, parse_object, record
 from edgeseg.modelfile.seal import BLANK, check_file, seal_file
 from edgeseg.modelfile.seal import KEY as SEAL
 
@@ -33,7 +33,7 @@ class Foreign(Malformed):
 
 @dataclass(frozen=True, kw_only=True)
 class TensorPlace:
-    """Where the bytes of a tensor are, counted from the end of the header."""
+    """The position of a tensor's bytes, counted from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -47,7 +47,7 @@ class TensorPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """What such a file says of itself."""
+    """The header of such a file and the places of its tensors."""
 
     path: Path
     header: dict[str, Any]  # ours, without the seal
@@ -55,7 +55,7 @@ class Container:
     begin: int  # where the tensors begin
 
     def floats(self, name: str) -> NDArray[np.float32] | None:
-        """The values of a float32 tensor; None without such one."""
+        """Return the values of a float32 tensor, or None without such a tensor."""
         place = self.tensors.get(name)
         if place is None or place.dtype != "F32":
             return None
@@ -70,7 +70,7 @@ class Container:
 
 
 def read_container(path: Path, key: str) -> Container:
-    """The file with our header under a key; Malformed says what is wrong with it."""
+    """Read a file with our header under a key; Malformed says what is wrong with it."""
     try:
         sealed = check_file(path)
     except Malformed:
@@ -82,7 +82,7 @@ def read_container(path: Path, key: str) -> Container:
         raise Foreign("a safetensors file of another program")
     if not isinstance(metadata[key], str):
         raise Malformed(f"{key}: expected text")
-    header = named_values(metadata[key])
+    header = parse_object(metadata[key])
     if not sealed:
         raise Malformed("the hash of itself is missing")
     header.pop(SEAL, None)
@@ -90,15 +90,15 @@ def read_container(path: Path, key: str) -> Container:
     return Container(path=path, header=header, tensors=places, begin=begin)
 
 
-def sealed_header(header: dict[str, Any]) -> str:
-    """Our header as it is stored, with a place for the hash of the file: see seal_file."""
+def seal_header(header: dict[str, Any]) -> str:
+    """Write our header as text with a blank for the hash of the file: see seal_file."""
     return json.dumps({**header, SEAL: BLANK}, allow_nan=False)
 
 
 def replace_stored(path: Path, key: str, header: dict[str, Any]) -> None:
     """Write another header in one step; the tensors are copied as they are."""
     whole, begin = _layout(path)
-    stored = {**whole.pop(_METADATA), key: sealed_header(header)}
+    stored = {**whole.pop(_METADATA), key: seal_header(header)}
     text = json.dumps({_METADATA: stored} | whole, separators=(",", ":"), ensure_ascii=False)
     data = text.encode()
     data += b" " * (-len(data) % _PREFIX)  # tensors begin at a multiple of eight bytes
@@ -111,7 +111,7 @@ def replace_stored(path: Path, key: str, header: dict[str, Any]) -> None:
 
 
 def _layout(path: Path) -> tuple[dict[str, Any], int]:
-    """The header of the whole file, and where its tensors begin."""
+    """Return the header of the whole file, and where its tensors begin."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_PREFIX), "little")
@@ -121,7 +121,7 @@ def _layout(path: Path) -> tuple[dict[str, Any], int]:
             raise Malformed("header too large")
         if _PREFIX + length > size:
             raise Truncated("invalid header length")
-        header = named_values(file.read(length))
+        header = parse_object(file.read(length))
     try:
         ends = [
             int(value["data_offsets"][1]) for name, value in header.items() if name != _METADATA

@@ -1,4 +1,4 @@
-"""How the files that decide are read: once for all who ask, so that what was checked is used.
+"""Three ways to read the files of a model, so that the bytes that were checked are those in use.
 
 Files       as they lie on the disk; a change that a killed process has decided counts
 OneReading  each is read once: hash, metadata and session are of the same bytes
@@ -22,23 +22,23 @@ class Files:
     signed = False  # whether nothing can be read that was not signed
 
     def is_file(self, path: Path) -> bool:
-        """Whether there is one to be read."""
+        """Return whether there is a file to read."""
         return newest(path).is_file()
 
     def read(self, path: Path) -> bytes:
-        """All of it."""
+        """Read all bytes of a file."""
         return newest(path).read_bytes()
 
     def open(self, path: Path) -> BinaryIO:
-        """The same, to be read in pieces."""
+        """Open a file to read it in pieces."""
         return newest(path).open("rb")
 
     def sha256(self, path: Path) -> str:
-        """The hash of what is read."""
+        """Hash a file."""
         return file_sha256(newest(path))
 
     def files_in(self, folder: Path) -> list[Path]:
-        """The files directly in a folder, in the order of their names."""
+        """Return the files directly in a folder, in the order of their names."""
         if not folder.is_dir():
             return []
         return sorted(path for path in folder.iterdir() if path.is_file())
@@ -48,7 +48,7 @@ DISK = Files()
 
 
 class OneReading(Files):
-    """Other files, each read once and kept until this is gone."""
+    """Files that are read once each and kept in memory as long as this object."""
 
     def __init__(self, files: Files) -> None:
         self._files, self.signed = files, files.signed
@@ -56,21 +56,21 @@ class OneReading(Files):
         self._hashes: dict[Path, str] = {}
 
     def is_file(self, path: Path) -> bool:
-        """Whether there is one, or was when it was read."""
+        """Return whether there is a file, or was one when it was read."""
         return path in self._bytes or self._files.is_file(path)
 
     def read(self, path: Path) -> bytes:
-        """The bytes that everybody before got."""
+        """Return the bytes of the first reading."""
         if path not in self._bytes:
             self._bytes[path] = self._files.read(path)
         return self._bytes[path]
 
     def open(self, path: Path) -> BinaryIO:
-        """These bytes."""
+        """Open the bytes of the first reading."""
         return io.BytesIO(self.read(path))
 
     def sha256(self, path: Path) -> str:
-        """Of these bytes; the weights of a graph over 2 GB are not held in memory for it."""
+        """Hash these bytes; the weights of a graph over 2 GB are hashed on disk and not kept."""
         if path.suffix == _LARGE:
             return self._files.sha256(path)
         if path not in self._hashes:
@@ -78,5 +78,5 @@ class OneReading(Files):
         return self._hashes[path]
 
     def files_in(self, folder: Path) -> list[Path]:
-        """As the other files have them."""
+        """Return the files that the underlying `Files` lists."""
         return self._files.files_in(folder)

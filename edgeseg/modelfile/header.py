@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
 from edgeseg.base.memory_limit import out_of_memory
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import CalibrationFacts
 from edgeseg.decision.thresholds import Thresholds
@@ -28,19 +28,19 @@ KEY = "edgeseg"  # of our header among the metadata of the file
 
 @dataclass(frozen=True, kw_only=True)
 class _Header:
-    """What everybody relies on; whatever else stands there belongs to those who read it."""
+    """The fields that everybody relies on; other fields belong to those who read them."""
 
-    config: dict[str, Any]
-    weights: dict[str, Any]
-    calibration: dict[str, Any]
-    data: dict[str, Any]
-    accuracy: tuple[dict[str, Any], ...]
-    versions: dict[str, Any]
-    history: tuple[dict[str, Any], ...]
+    config: JsonObject
+    weights: JsonObject
+    calibration: JsonObject
+    data: JsonObject
+    accuracy: tuple[JsonObject, ...]
+    versions: JsonObject
+    history: tuple[JsonObject, ...]
 
 
 def refuse_exported(path: Path) -> None:
-    """A graph or an engine is no fitted model, and has commands of its own."""
+    """Refuse a graph or an engine: it is not a fitted model and has commands of its own."""
     if path.suffix in MODEL_SUFFIXES:
         raise UsageError(
             f"{path}: an exported model, expected a file of edgeseg fit; run it with "
@@ -49,7 +49,7 @@ def refuse_exported(path: Path) -> None:
 
 
 def read_artefact_file(path: Path) -> Container:
-    """A fitted model without its tensors, after a look at its hash and its header."""
+    """Read a fitted model without its tensors, and check its hash and its header."""
     refuse_exported(path)
     if not path.is_file():
         raise ArtefactError(f"{path}: no such file; make one with `edgeseg fit DATA --out {path}`")
@@ -64,29 +64,29 @@ def read_artefact_file(path: Path) -> Container:
         ) from None
     _check_schema(path, file.header.get("schema"))
     try:
-        record(_Header, _known(_Header, file.header))
+        record(_Header, _known_fields(_Header, file.header))
         calibration_facts(file.header)
     except Malformed as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
     return file
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """What `edgeseg info` shows of a fitted model."""
+def read_header(path: Path) -> JsonObject:
+    """Read the values that `edgeseg info` shows of a fitted model."""
     return read_artefact_file(path).header
 
 
 def read_config(path: Path) -> FitConfig:
-    """The settings that a model was fitted with."""
+    """Read the settings that a model was fitted with."""
     header = read_header(path)
     try:
         return stored_config(header["config"])
     except (LookupError, TypeError, ValueError, ArithmeticError, EdgesegError) as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
 
 
-def stored_config(values: dict[str, Any]) -> FitConfig:
-    """The settings that a file keeps: all of them, whatever the defaults are by now."""
+def stored_config(values: JsonObject) -> FitConfig:
+    """Return the settings that a file keeps: all of them, whatever the defaults are by now."""
     config = FitConfig.from_dict(values)
     missing = sorted(set(config.to_dict()) - set(values))
     if missing:
@@ -94,33 +94,33 @@ def stored_config(values: dict[str, Any]) -> FitConfig:
     return config
 
 
-def calibration_facts(header: dict[str, Any]) -> CalibrationFacts:
-    """The thresholds of a header; Malformed says what is wrong with them."""
+def calibration_facts(header: JsonObject) -> CalibrationFacts:
+    """Return the thresholds of a header; Malformed says what is wrong with them."""
     stored = header["calibration"]
-    return record(CalibrationFacts, _known(CalibrationFacts, stored), place="calibration")
+    return record(CalibrationFacts, _known_fields(CalibrationFacts, stored), place="calibration")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedScore:
-    """A good image, by the name of its file."""
+    """The score of a good image and the name of its file."""
 
     image: str
     score: float
 
 
-def named_highest(path: Path, header: dict[str, Any]) -> tuple[NamedScore, ...]:
-    """Good images with the highest scores, the highest first; none where names are unknown."""
+def highest_scores(path: Path, header: JsonObject) -> tuple[NamedScore, ...]:
+    """Return the good images with the highest scores, the highest first, where names are known."""
     stored = header["data"].get("highest", ())
     try:
         if not isinstance(stored, list | tuple):
             raise Malformed(f"data.highest: a {type(stored).__name__}, expected a list")
         return tuple(record(NamedScore, each, place="data.highest") for each in stored)
     except Malformed as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
 
 
-def damaged(path: Path, error: Exception) -> ArtefactError:
-    """Of a file that is ours, and wrong."""
+def damage_error(path: Path, error: Exception) -> ArtefactError:
+    """Return the error for an artefact that is damaged or edited."""
     return unless_memory(
         error,
         ArtefactError(f"{path}: damaged or edited artefact ({error}); fit the model again"),
@@ -128,7 +128,7 @@ def damaged(path: Path, error: Exception) -> ArtefactError:
 
 
 def unless_memory(error: Exception, otherwise: ArtefactError) -> ArtefactError:
-    """What is wrong with a file; a whole one may need more memory than there is."""
+    """Return the error of a file, or one about memory: a whole file may need more than there is."""
     if not out_of_memory(error):
         return otherwise
     return ArtefactError(
@@ -138,17 +138,17 @@ def unless_memory(error: Exception, otherwise: ArtefactError) -> ArtefactError:
 
 
 def read_floats(path: Path, name: str) -> NDArray[np.float32] | None:
-    """The finite values of a float32 tensor; None without such one."""
+    """Read the finite values of a float32 tensor; None without such a tensor."""
     try:
         values = read_artefact_file(path).floats(name)
         if values is not None and not np.isfinite(values).all():
             raise Malformed(f"{name} holds values that are not finite")
     except Malformed as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
     return values
 
 
-def replace_header(path: Path, header: dict[str, Any]) -> None:
+def replace_header(path: Path, header: JsonObject) -> None:
     """Write another header in one step; the tensors are copied as they are."""
     replace_stored(path, KEY, header | {"schema": SCHEMA})
 
@@ -156,9 +156,9 @@ def replace_header(path: Path, header: dict[str, Any]) -> None:
 def store_thresholds(
     path: Path, chosen: Thresholds, *, rule: str, rate: float | None, images: int, when: str
 ) -> Path:
-    """Let a choice stand in the header, with a line of history; the file.
+    """Store chosen thresholds in the header with a line of history, and return the file.
 
-    `rate` is what was asked for; None: a value.
+    `rate` is the requested rate; None where a value was chosen.
     """
     header = read_header(path)
     before = calibration_facts(header).score_threshold
@@ -179,7 +179,7 @@ def store_thresholds(
     return path
 
 
-def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+def _known_fields(kind: type, values: JsonObject) -> JsonObject:
     names = {item.name for item in fields(kind)}
     return {name: value for name, value in values.items() if name in names}
 

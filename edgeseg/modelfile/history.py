@@ -1,12 +1,12 @@
-"""Where a model comes from: a list in its header that grows with every command."""
+"""The history of a model: a list in its header that grows with every command."""
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.calibration import GoodImageScores
 
 MOST_NAMED = 10
@@ -14,7 +14,7 @@ MOST_NAMED = 10
 
 @dataclass(frozen=True, kw_only=True)
 class FittedData:
-    """The data set of a fit, in the words of the artefact's header."""
+    """The data set of a fit, as the artefact's header stores it."""
 
     name: str
     layout: str
@@ -22,8 +22,8 @@ class FittedData:
     camera_hw: tuple[int, int] | None = None  # of the first image; None: they were resized before
     group_by: str | None = None  # what was said of which images show one part; None: nothing
 
-    def facts(self, *, images: int, bad: Iterable[str]) -> dict[str, Any]:
-        """What the header says of the data."""
+    def facts(self, *, images: int, bad: Iterable[str]) -> JsonObject:
+        """Return the values for the header."""
         return {
             "name": self.name,
             "layout": self.layout,
@@ -35,10 +35,11 @@ class FittedData:
         }
 
 
-def highest(good: GoodImageScores) -> list[dict[str, Any]]:
-    """Which good images scored highest and so decide the threshold; none if nobody knows names.
+def highest(good: GoodImageScores) -> list[JsonObject]:
+    """Return the good images with the highest scores, which decide the threshold.
 
-    One of each part. Names of files and not of folders: a model travels farther than its images.
+    There is one for each part, and none where names are not known. Only names of files are stored,
+    not of folders: a model travels farther than its images.
     """
     if not good.images:
         return []
@@ -48,25 +49,20 @@ def highest(good: GoodImageScores) -> list[dict[str, Any]]:
     ]
 
 
-def entry(action: str, *, images: int, source: str, newest: float) -> dict[str, Any]:
-    """One line of a history.
+def entry(action: str, *, images: int, source: str, newest: float) -> JsonObject:
+    """Make one line of a history.
 
     `when` is the last change of the newest image and not the time of the fit: the same images
     must give the same bytes.
     """
-    return {"action": action, "images": images, "from": source, "when": timestamp(newest)}
+    return {"action": action, "images": images, "from": source, "when": utc_time(newest)}
 
 
-def note_value(history: Sequence[dict[str, Any]], threshold: float, note: Note) -> None:
-    """Say so where a threshold that somebody gave as a value is about to be taken anew."""
+def note_value(history: Sequence[JsonObject], threshold: float, note: Note) -> None:
+    """Note that a threshold which was chosen as a value is about to be replaced."""
     last = history[-1] if history else {}
     if last.get("action") == "threshold" and last.get("rate", 0.0) is None:
         note(
             f"the threshold {threshold:.4f} was chosen as a value and is replaced by that of its "
             f"rate; choose it again: edgeseg threshold MODEL --value {threshold:.6g}"
         )
-
-
-def timestamp(seconds: float) -> str:
-    """UTC, ISO 8601."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

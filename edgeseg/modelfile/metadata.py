@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.seal import KEY as SEAL
-from edgeseg.modelfile.seal import check_text, sealed_json
+from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
 from edgeseg.vision.tiles import Tiling
 
@@ -52,7 +53,7 @@ class InputFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
-    """What happens to pixels before the first convolution; inside the graph, for information."""
+    """The normalisation of pixels before the first convolution; in the graph, for information."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -99,15 +100,15 @@ class DriftBaseline:
         std_hw: NDArray[np.float32],
         frame_d2: NDArray[np.float32],
     ) -> "DriftBaseline":
-        """From d^2 of every cell over good images, and its mean over each of their frames."""
+        """Summarise d^2 of every cell over good images, and its mean over each of their frames."""
 
-        def rounded(values_hw: NDArray[np.float32]) -> Grid:
+        def to_grid(values_hw: NDArray[np.float32]) -> Grid:
             # Four digits keep the file small and are far below what a camera repeats.
             return tuple(tuple(float(f"{value:.4g}") for value in row) for row in values_hw)
 
         return cls(
-            d2_mean=rounded(mean_hw),
-            d2_std=rounded(std_hw),
+            d2_mean=to_grid(mean_hw),
+            d2_std=to_grid(std_hw),
             frame_mean=float(frame_d2.mean()),
             frame_std=float(frame_d2.std()),
         )
@@ -125,7 +126,7 @@ class DriftBaseline:
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneFacts:
-    """Which network, and which weights."""
+    """The network and its weights."""
 
     name: str
     weights_sha256: str
@@ -135,7 +136,7 @@ class BackboneFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFacts:
-    """Where a TensorRT plan runs, and how it was built."""
+    """The machine that a TensorRT plan runs on, and how the plan was built."""
 
     builder: str
     builder_version: str
@@ -162,7 +163,7 @@ class TileLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRule:
-    """How cells become map and score; inside the graph, for frames of which not all cells count."""
+    """The graph's rule from cells to map and score, for frames of which not all cells count."""
 
     top: int  # mean of so many highest cells; 1: highest pixel of the map
     sigma: float  # of the map's blur, in pixels
@@ -222,7 +223,7 @@ class ModelMetadata:
 
     @property
     def plan_facts(self) -> PlanFacts:
-        """Those of a plan; only its sidecar has them."""
+        """The facts of a plan; only its sidecar has them."""
         if self.plan is None:
             raise RuntimeFailure(f"model {self.name}: its metadata does not describe a plan")
         return self.plan
@@ -244,25 +245,25 @@ class ModelMetadata:
 
     @property
     def looks(self) -> Geometry:
-        """Where the model looks, what is ignored since its export included."""
+        """The geometry of the model, including regions ignored since its export."""
         geometry = self.geometry or PLAIN
         if not self.ignored_here:
             return geometry
-        seen = geometry.seen_by(geometry.camera_hw or self.camera_hw)
+        seen = geometry.for_camera(geometry.camera_hw or self.camera_hw)
         return replace(seen, uncounted=(*geometry.uncounted, *self.ignored_here))
 
     def thresholds(self, asked: float | None = None) -> Thresholds:
-        """Those in use; a threshold that was asked for moves all alike."""
+        """Return the thresholds in use; a requested threshold scales them all."""
         if asked is None:
             return self.threshold
         check_threshold(asked)
         why = finds_nothing(asked, self.good_scores.max)
         if why is not None:
-            raise UsageError(f"threshold={asked}: {why}; expected a lower one")
-        return self.threshold.moved(asked)
+            raise UsageError(Setting("threshold", asked), f": {why}; expected a lower one")
+        return self.threshold.with_score(asked)
 
-    def decided(self, other: "ModelMetadata") -> "ModelMetadata":
-        """With what was decided on the device after the export, from the sidecar."""
+    def with_decisions(self, other: "ModelMetadata") -> "ModelMetadata":
+        """Return a copy with what the sidecar says was decided on the device after the export."""
         return replace(
             self,
             threshold=other.threshold,
@@ -276,11 +277,11 @@ class ModelMetadata:
         )
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Stable text: same metadata, same bytes; with a hash of itself."""
+        """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if not self.ignored_here:
             del values["ignored_here"]
-        return sealed_json(values, indent=indent)
+        return seal_json(values, indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, source: str) -> "ModelMetadata":

@@ -1,13 +1,14 @@
-"""The precisions of exported models: one entry each, and a module in export/precision."""
+"""The registry of precisions of exported models; export/precision makes them."""
 
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """What a graph computes in, as its file says it."""
+    """A precision that a graph computes in, as its file states it."""
 
     name: str  # in metadata, reports and options
     meaning: str  # for people
@@ -42,13 +43,13 @@ EXACT = "fp32"  # every other one is held against it
 
 
 def runs_on(backend: str, *, arithmetic: str, spin: bool | None) -> str:
-    """What stands beside milliseconds: the backend, its floating point, and if threads spin."""
+    """Describe what milliseconds were measured with: backend, floating point, spinning threads."""
     words = {True: ", spin", False: ", no spin", None: ""}[spin]
     return f"{backend}, {arithmetic}{words}"
 
 
 def precision_spec(name: str) -> Precision:
-    """The registry entry of a precision."""
+    """Return the registry entry of a precision."""
     if name not in PRECISIONS:
-        raise UsageError(f"precision={name!r}: expected one of {tuple(PRECISIONS)}")
+        raise UsageError(Setting("precision", repr(name)), f": expected one of {tuple(PRECISIONS)}")
     return PRECISIONS[name]

@@ -1,9 +1,9 @@
-"""The hash that a file carries of itself: whatever changed in it since is noticed.
+"""The hash that a file carries of itself, by which later changes are noticed.
 
     text or file with 64 zeros in the seal's place --SHA-256--> the digits that stand there
 
 It covers everything, fields of later versions too, and is checked before anything is parsed. It
-guards against damage and slips, not against people: who edits a file can seal it anew, and
+guards against damage and slips, not against people: anyone who edits a file can seal it again, and
 signature.py is for that.
 """
 
@@ -25,8 +25,8 @@ _DIGITS = 64
 _PIECE = 1 << 20
 
 
-def sealed_json(values: Mapping[str, Any], *, indent: int | None = None) -> str:
-    """JSON with a seal of its own; the same values give the same text."""
+def seal_json(values: Mapping[str, Any], *, indent: int | None = None) -> str:
+    """Write JSON with a seal; the same values give the same text."""
     text = json.dumps({**values, KEY: BLANK}, sort_keys=True, indent=indent, allow_nan=False)
     data = text.encode()
     at = _place(data)
@@ -35,13 +35,13 @@ def sealed_json(values: Mapping[str, Any], *, indent: int | None = None) -> str:
 
 
 def check_text(text: str | bytes) -> bool:
-    """Whether a text has a seal; one that does not fit is Malformed."""
+    """Return whether a text has a seal; a seal that does not fit is Malformed."""
     data = (text.encode(errors="replace") if isinstance(text, str) else text).strip()
     return _check(io.BytesIO(data), data)
 
 
 def seal_file(path: Path) -> None:
-    """Put the digits into a file that has a blank seal in its head."""
+    """Write the hash into a file that has a blank seal in its header."""
     with path.open("r+b") as file:
         at = _place(_head(file))
         if at is None:
@@ -52,13 +52,13 @@ def seal_file(path: Path) -> None:
 
 
 def check_file(path: Path) -> bool:
-    """Whether a file has a seal in its head; one that does not fit is Malformed."""
+    """Return whether a file has a seal in its header; a seal that does not fit is Malformed."""
     with path.open("rb") as file:
         return _check(file, _head(file))
 
 
 def _head(file: BinaryIO) -> bytes:
-    """The JSON header of a safetensors file, behind the eight bytes with its length."""
+    """Read the JSON header of a safetensors file, behind the eight bytes of its length."""
     start = file.read(8)
     return start + file.read(min(int.from_bytes(start, "little"), LONGEST_JSON))
 
@@ -77,7 +77,7 @@ def _check(file: BinaryIO, head: bytes) -> bool:
 
 
 def _place(head: bytes) -> int | None:
-    """Where the digits stand."""
+    """Return the position of the digits."""
     places = [match.start(1) for match in _SEAL.finditer(head)]
     if len(places) > 1:
         raise Malformed(f"{len(places)} hashes of itself, expected one")
@@ -85,7 +85,7 @@ def _place(head: bytes) -> int | None:
 
 
 def _digest(file: BinaryIO, at: int) -> str:
-    """SHA-256 of a file as if its digits were zeros, read in pieces."""
+    """Hash a file as if its digits were zeros, in pieces."""
     digest = hashlib.sha256()
     file.seek(0)
     digest.update(file.read(at))

@@ -1,4 +1,4 @@
-"""Who stands behind a file: an Ed25519 signature beside it, by a key that the owner trusts.
+"""Ed25519 signatures beside files, by keys that the owner trusts.
 
     part.onnx, part.json --SHA-256 each--> statement --private key--> part.onnx.sig
     a recipe's folder    --SHA-256 each--> statement --private key--> folder/edgeseg.sig
@@ -11,17 +11,18 @@ version that only grows: see runtime/backends/ran_versions.py.
 import base64
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values, read_bounded, record
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import Malformed, parse_object, read_bounded, record
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
-from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measured, own_name, walk
+from edgeseg.modelfile.signed_files import OF_FOLDER, SignedFiles, measure_file, own_name, walk
 from edgeseg.modelfile.signing_keys import fingerprint, fits, private_key, public_key
 
 SCHEMA = 2
@@ -32,7 +33,7 @@ _CONTEXT = b"edgeseg signature 2\n"  # no signature of ours is one of anything e
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What is signed."""
+    """The statement that is signed."""
 
     name: str  # of the file or folder: as another it is not signed
     version: int  # grows with every signature; a device refuses one below what it ran
@@ -45,16 +46,16 @@ class Statement:
 
     def __post_init__(self) -> None:
         if not 1 <= self.version <= LARGEST_VERSION:
-            raise UsageError(f"version={self.version}: expected 1 to {LARGEST_VERSION}")
+            raise UsageError(Setting("version", self.version), f": expected 1 to {LARGEST_VERSION}")
         if self.files.keys() != self.sizes.keys():
             raise UsageError("files and sizes of other names, expected the same")
 
     def message(self) -> bytes:
-        """The bytes under the signature; the same statement, the same bytes."""
+        """Return the bytes under the signature; the same statement gives the same bytes."""
         return _CONTEXT + json.dumps(asdict(self), sort_keys=True).encode()
 
     def sha256(self) -> str:
-        """Of all that decides: files, name and version."""
+        """Hash all that decides: files, name and version."""
         return hashlib.sha256(self.message()).hexdigest()
 
 
@@ -67,7 +68,7 @@ class Signature:
 
 
 class TrustedFiles(SignedFiles):
-    """Files that a trusted key has signed, and what it said of them."""
+    """Files that a trusted key has signed, with their statement."""
 
     def __init__(self, path: Path, statement: Statement) -> None:
         super().__init__(path, hashes=statement.files, sizes=statement.sizes)
@@ -75,24 +76,24 @@ class TrustedFiles(SignedFiles):
 
 
 def signature_path(path: Path) -> Path:
-    """Where the signature of a file or a folder is."""
+    """Return the path of the signature of a file or a folder."""
     return path / OF_FOLDER if path.is_dir() else path.with_name(f"{path.name}.sig")
 
 
 def sign(path: Path, key: Path, *, chain: Mapping[str, str], version: int | None = None) -> Path:
     """Sign a file with what belongs to it, or all files of a folder.
 
-    The version is the one after the last that was signed here, unless it is given.
+    The version is one above the last one signed here, unless it is given.
     """
     private = private_key(key)
-    found = {name: measured(each) for name, each in walk(path)}
+    found = {name: measure_file(each) for name, each in walk(path)}
     statement = Statement(
         name=own_name(path),
         version=_next_version(path) if version is None else version,
         files={name: digest for name, (digest, _) in found.items()},
         sizes={name: size for name, (_, size) in found.items()},
         chain=dict(chain),
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         key=fingerprint(private.public_key()),
     )
     signed = base64.b64encode(private.sign(statement.message())).decode()
@@ -110,12 +111,12 @@ def _next_version(path: Path) -> int:
 
 
 def read_signature(path: Path) -> Signature | None:
-    """The signature beside a file or in a folder, not compared with anything yet."""
+    """Read the signature beside a file or in a folder, without checking it."""
     target = signature_path(path)
     if not target.is_file():
         return None
     try:
-        values = named_values(read_bounded(target))
+        values = parse_object(read_bounded(target))
         told = values.get("statement")
         schema = told.get("schema") if isinstance(told, dict) else None
         if schema != SCHEMA:
@@ -127,7 +128,7 @@ def read_signature(path: Path) -> Signature | None:
 
 
 def no_longer_fits(path: Path) -> str | None:
-    """What to tell whoever has just changed a file; None: nobody has signed it."""
+    """Return what to tell a user who has just changed a signed file; None if it is not signed."""
     for signed in (path, path.parent):
         if signature_path(signed).is_file():
             return (
@@ -138,13 +139,13 @@ def no_longer_fits(path: Path) -> str | None:
 
 
 def note_stale(path: Path, note: Note) -> None:
-    """Say so of a file that was just written, if it was signed before."""
+    """Note that a file which was just written has a signature of its earlier content."""
     if stale := no_longer_fits(path):
         note(stale)
 
 
 def signature_facts(path: Path) -> dict[str, str]:
-    """Who says to have signed a file or its recipe, and if it is still that file; for people."""
+    """Describe for people who signed a file or its recipe, and whether it has changed since."""
     for signed in (path, path.parent):
         try:
             signature = read_signature(signed)
@@ -167,47 +168,48 @@ def signature_facts(path: Path) -> dict[str, str]:
 
 
 def admit(path: Path, trusted: Sequence[Path]) -> None:
-    """Refuse what no trusted key has signed, before anything reads it; no keys: all may be used.
+    """Refuse what no trusted key has signed, before anything reads it; without keys admit all.
 
-    For commands whose work has to be signed again. What inspects is read by `files_of_model`.
+    This is for commands whose work has to be signed again. A model that inspects is read by
+    `files_of_model`.
     """
     if trusted:
         check_trusted(path, trusted)
 
 
 def trusted_files(path: Path, trusted: Sequence[Path]) -> TrustedFiles:
-    """What a trusted key has signed of a file or folder, all of it held against the signature."""
-    files = TrustedFiles(path, vouched(path, trusted))
+    """Return the files that a trusted key has signed, after comparing them with the signature."""
+    files = TrustedFiles(path, trusted_statement(path, trusted))
     files.check()
     return files
 
 
 def files_of_model(model: Path, trusted: Sequence[Path]) -> Files:
-    """How a model is read; in a recipe's folder all that is in it is checked, as all of it decides.
+    """Return the files to read a model from; in a recipe's folder all files are checked.
 
-    No keys: as it lies on the disk.
+    Without keys they are read as they lie on the disk.
     """
-    return trusted_files(_signed_of(model), trusted) if trusted else DISK
+    return trusted_files(_signed_path(model), trusted) if trusted else DISK
 
 
 def check_signature(path: Path, trusted: Sequence[Path]) -> Statement:
-    """What is signed of a file or folder, after holding it against keys and files."""
+    """Check a file or folder against keys and signature, and return what is signed."""
     return trusted_files(path, trusted).statement
 
 
 def check_trusted(model: Path, trusted: Sequence[Path]) -> Statement:
-    """The same of a model; in a recipe's folder of all that is in it."""
-    return check_signature(_signed_of(model), trusted)
+    """Check a model against its signature; in a recipe's folder, all files in it."""
+    return check_signature(_signed_path(model), trusted)
 
 
-def _signed_of(model: Path) -> Path:
+def _signed_path(model: Path) -> Path:
     return model.parent if (model.parent / RECIPE).is_file() else model
 
 
-def vouched(path: Path, trusted: Sequence[Path], *, name: str | None = None) -> Statement:
-    """What a trusted key has signed of it, not compared with the files yet.
+def trusted_statement(path: Path, trusted: Sequence[Path], *, name: str | None = None) -> Statement:
+    """Return what a trusted key has signed, without comparing it with the files.
 
-    A copy that lies elsewhere is held against the name that it had.
+    A copy that lies elsewhere is checked against its original name.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder; expected a model or a recipe's folder")

@@ -1,9 +1,9 @@
-"""What lies under a signature: which files, and their bytes as they were signed.
+"""The files under a signature, and their bytes as they were signed.
 
     a folder, or a model with its sidecar --walk--> names; a link, a pipe or a device is refused
-    a name --opened once--> size, then SHA-256 of these very bytes --as signed--> whoever asked
+    a name --opened once--> size, then SHA-256 of these very bytes --as signed--> the caller
 
-Nothing is read further than it was signed, so that a file without an end costs nothing.
+No file is read beyond its signed size, so that a file without an end costs nothing.
 """
 
 import hashlib
@@ -27,19 +27,19 @@ _PIECE = 1 << 20
 
 
 def own_name(path: Path) -> str:
-    """What a file or folder is called where it lies; of `.` too."""
+    """Return the name of a file or folder, also of `.`."""
     return Path(os.path.abspath(path)).name  # noqa: PTH100 - resolve() would follow links
 
 
 def place_of(path: Path) -> Path:
-    """The folder to which the names in a signature belong."""
+    """Return the folder to which the names in a signature belong."""
     return path if path.is_dir() else path.parent
 
 
 def walk(path: Path) -> Iterator[tuple[str, Path]]:
-    """Names and paths of all that a signature of a file or a folder is of."""
+    """Yield names and paths of all that a signature of a file or a folder covers."""
     if path.is_symlink():
-        raise _linked(path, own_name(path))
+        raise _link_error(path, own_name(path))
     with suppress(OSError):  # cannot be written: then what is there is compared
         settle(place_of(path))
     if path.is_dir():
@@ -52,7 +52,7 @@ def walk(path: Path) -> Iterator[tuple[str, Path]]:
         beside += [path.with_suffix(".json"), path.with_name(f"{path.name}.data")]
     for each in beside:
         if each.is_symlink():
-            raise _linked(path, each.name)
+            raise _link_error(path, each.name)
         if each.is_file():
             yield each.name, each
 
@@ -66,7 +66,7 @@ def _below(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
         each = folder / entry.name
         name = each.relative_to(root).as_posix()
         if entry.is_symlink():
-            raise _linked(root, name)
+            raise _link_error(root, name)
         if entry.is_dir(follow_symlinks=False):
             if name not in _UNSIGNED:
                 yield from _below(root, each)
@@ -76,16 +76,16 @@ def _below(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, each
 
 
-def _linked(path: Path, name: str) -> RuntimeFailure:
+def _link_error(path: Path, name: str) -> RuntimeFailure:
     return RuntimeFailure(
         f"{path}: {name} is a link, and a signature is of files, not of what a name leads to; put "
         "the file itself in its place"
     )
 
 
-def measured(path: Path) -> tuple[str, int]:
-    """Hash and size of a file that is to be signed."""
-    with _opened(path) as file:
+def measure_file(path: Path) -> tuple[str, int]:
+    """Return hash and size of a file that is to be signed."""
+    with _open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
         digest, count = hashlib.sha256(), 0
         while piece := file.read(_PIECE):
@@ -97,7 +97,7 @@ def measured(path: Path) -> tuple[str, int]:
 
 
 class SignedFiles(Files):
-    """The files of one signature: what is read is what was signed, at every reading."""
+    """The files of one signature: every reading gives the bytes that were signed."""
 
     signed = True
 
@@ -106,7 +106,7 @@ class SignedFiles(Files):
         self._hashes, self._sizes = dict(hashes), dict(sizes)
 
     def check(self) -> None:
-        """Every file as it was signed, none more and none fewer."""
+        """Check that every file is as it was signed, none more and none fewer."""
         missing = set(self._hashes)
         for name, path in walk(self._path):
             if name not in self._hashes:
@@ -117,22 +117,22 @@ class SignedFiles(Files):
             raise self._refusal(min(missing), "removed")
 
     def is_file(self, path: Path) -> bool:
-        """Whether it is one of those that were signed."""
+        """Return whether a file was signed."""
         return self._name(path) in self._hashes
 
     def read(self, path: Path) -> bytes:
-        """The bytes that were signed, or an error."""
+        """Return the bytes that were signed, or raise an error."""
         with self._as_long_as_signed(path) as (name, file):
             data = file.read(self._sizes[name] + 1)
             self._compare(name, hashlib.sha256(data).hexdigest())
         return data
 
     def open(self, path: Path) -> BinaryIO:
-        """These bytes."""
+        """Open the bytes that were signed."""
         return io.BytesIO(self.read(path))
 
     def sha256(self, path: Path) -> str:
-        """The hash, of a file that still is what was signed; read in pieces."""
+        """Return the hash of a file that is as it was signed; it is read in pieces."""
         with self._as_long_as_signed(path) as (name, file):
             digest, left = hashlib.sha256(), self._sizes[name] + 1
             while left > 0 and (piece := file.read(min(left, _PIECE))):
@@ -141,7 +141,7 @@ class SignedFiles(Files):
             return self._compare(name, digest.hexdigest())
 
     def files_in(self, folder: Path) -> list[Path]:
-        """Those that were signed, whatever else lies there now."""
+        """Return the files that were signed, whatever else lies there now."""
         inside = [self._root / name for name in self._hashes]
         return sorted(path for path in inside if path.parent == folder)
 
@@ -151,7 +151,7 @@ class SignedFiles(Files):
         if name not in self._hashes:
             raise self._refusal(name, "added")
         try:
-            with _opened(path) as file:
+            with _open_plain(path) as file:
                 if os.fstat(file.fileno()).st_size != self._sizes[name]:
                     raise self._refusal(name, "changed")
                 yield name, file
@@ -178,8 +178,8 @@ class SignedFiles(Files):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A file itself: no link is followed, no pipe is waited for."""
+def _open_plain(path: Path) -> Iterator[BinaryIO]:
+    """Open a file itself: links are not followed and pipes are not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

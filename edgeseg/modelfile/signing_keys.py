@@ -16,7 +16,7 @@ _LARGEST_KEY = 10_000  # bytes of a key file
 
 
 def make_keys(path: Path) -> tuple[Path, Path]:
-    """A new private key, readable by its owner alone, and its public key beside it."""
+    """Make a private key, readable by its owner alone, and its public key beside it."""
     ed25519, serialization = _library()
     public = path.with_suffix(".pub")
     for target in (path, public):
@@ -36,7 +36,7 @@ def make_keys(path: Path) -> tuple[Path, Path]:
 
 
 def private_key(path: Path) -> Any:
-    """To sign with."""
+    """Read a private key, to sign with."""
     ed25519, serialization = _library()
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -50,7 +50,7 @@ def private_key(path: Path) -> Any:
 
 
 def public_key(path: Path) -> tuple[str, Any]:
-    """To hold signatures against, behind its fingerprint."""
+    """Read a public key, to check signatures; returns its fingerprint and the key."""
     ed25519, serialization = _library()
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -66,14 +66,14 @@ def public_key(path: Path) -> tuple[str, Any]:
 
 
 def fingerprint(key: Any) -> str:
-    """Of a public key, short enough to be read out."""
+    """Return the fingerprint of a public key, short enough to be read out."""
     _, serialization = _library()
     raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def fits(key: Any, signature: str, message: bytes) -> bool:
-    """Whether a signature in base64 is the key's, of this message."""
+    """Return whether a signature in base64 is the key's, of this message."""
     from cryptography.exceptions import InvalidSignature
 
     try:

@@ -1,12 +1,12 @@
-"""Replace files of a folder as one, keep those of before, and note what is under way.
+"""Replace several files of a folder in one transaction, and keep earlier versions.
 
     with replacing(FOLDER) as change     new files are written beside, to change.path(NAME)
     end of the block                     all are on the disk; the rename to FOLDER/.next decides
     settle(FOLDER)                       each takes its place, and .next goes
 
-Killed before that rename, the old files stand, and what was written is swept. Killed behind it,
-whoever opens the folder next calls `settle`, which goes on where the killed process was. A reader
-that may not write there finds the new files by `newest`.
+If the process is killed before that rename, the old files stand, and the new ones are removed
+later. If it is killed after it, the next one that opens the folder calls `settle`, which completes
+the change. A reader that may not write there finds the new files by `newest`.
 """
 
 import errno
@@ -22,9 +22,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
-from edgeseg.base.files import locked, sync, temporary_folder, write_json
+from edgeseg.base.files import lock_folder, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
-from edgeseg.base.plain import LONGEST_JSON, Malformed, named_values, read_bounded
+from edgeseg.base.messages import Words
+from edgeseg.base.plain import (
+    LONGEST_JSON,
+    JsonObject,
+    Malformed,
+    parse_object,
+    read_bounded,
+)
 
 NEXT = ".next"
 _LIST = "change.json"  # in it: names, and under which name what is replaced stays
@@ -38,14 +45,14 @@ class Change:
     _kept_as: dict[str, str | None] = field(default_factory=dict)
 
     def path(self, name: str, *, keep_as: str | None = None) -> Path:
-        """Where to write what will be NAME; what has the name now goes, or stays as `keep_as`."""
+        """Return where to write the new NAME; the old one is removed, or kept as `keep_as`."""
         self._kept_as[name] = keep_as
         path = self.staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def copy(self, name: str, source: Path, *, keep_as: str | None = None) -> None:
-        """Let a copy of a file or a folder be NAME."""
+        """Replace NAME by a copy of a file or a folder."""
         copy = shutil.copytree if source.is_dir() else shutil.copyfile
         copy(source, self.path(name, keep_as=keep_as))
 
@@ -63,26 +70,26 @@ def replacing(folder: Path) -> Iterator[Change]:
         change = Change(staging=staging)
         yield change
         change.finish()
-        with locked(staging):  # it stays locked under its new name
+        with lock_folder(staging):  # it stays locked under its new name
             _decide(staging, folder)
             _take_places(folder)
 
 
 def settle(folder: Path) -> None:
-    """End a change that a killed process has decided; wait for one that is under way.
+    """Complete a change that a killed process has decided; wait for one that is under way.
 
-    What others have not decided is swept.
+    Changes that were not decided are removed.
     """
     sweep(folder)
     pending = folder / NEXT
     while (found := _inode(pending)) is not None:
-        with suppress(FileNotFoundError), locked(pending):  # its own process may be faster
+        with suppress(FileNotFoundError), lock_folder(pending):  # its own process may be faster
             if _inode(pending) == found:
                 _take_places(folder)
 
 
 def newest(path: Path) -> Path:
-    """Where to read a file: at its place, or in a decided change that cannot be ended here."""
+    """Return where to read a file: at its place, or in a decided change that is not complete."""
     for folder in (path.parent, path.parent.parent):  # a recipe's change has golden/expected.json
         if _inode(folder / NEXT) is None:
             continue
@@ -97,43 +104,43 @@ def newest(path: Path) -> Path:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Write a folder that is not there yet, whole or not at all."""
+    """Write a new folder, whole or not at all."""
     with temporary_folder(target.parent, name=target.name) as new:
         yield new
         _sync_all(new)
         new.rename(target)
 
 
-def numbered(folder: Path) -> list[Path]:
-    """The versions that are kept in a folder, 0001 and on, the oldest first."""
+def kept_versions(folder: Path) -> list[Path]:
+    """Return the versions kept in a folder, 0001 and on, the oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if path.name.isdecimal())
 
 
 def next_number(folder: Path) -> Path:
-    """The name of the next version."""
-    last = max((int(path.name) for path in numbered(folder)), default=0)
+    """Return the path of the next version."""
+    last = max((int(path.name) for path in kept_versions(folder)), default=0)
     return folder / f"{last + 1:04d}"
 
 
 def keep_newest(paths: Sequence[Path], count: int) -> None:
-    """Remove all but the last of what is kept, the oldest first."""
+    """Remove all but the last `count` of the paths, the oldest first."""
     for path in paths[:-count]:
         remove(path)
 
 
 class Intent:
-    """A note of what is under way: written before it begins, locked until it has ended.
+    """A note of an action under way: written before it begins, locked until it has ended.
 
-    One that lies there unlocked is of a process that was killed.
+    A note that is there but not locked belongs to a process that was killed.
     """
 
-    def __init__(self, path: Path, *, busy: str) -> None:
+    def __init__(self, path: Path, *, busy: Words) -> None:
         self._path, self._busy = path, busy
 
     @contextmanager
     def hold(self, facts: Mapping[str, Any]) -> Iterator[None]:
-        """Write the note and hold it; it lies there until `withdraw`."""
-        with self._locked(os.O_CREAT) as descriptor:
+        """Write the note and lock it; it stays on the disk until `withdraw`."""
+        with self._lock(os.O_CREAT) as descriptor:
             if descriptor is None:
                 raise UsageError(self._busy)
             try:
@@ -146,18 +153,18 @@ class Intent:
             yield
 
     @contextmanager
-    def left(self) -> Iterator[dict[str, Any] | None]:
-        """What a killed process has noted, to be ended and withdrawn; None: there is no such."""
-        with self._locked() as descriptor:
-            yield None if descriptor is None else _noted(descriptor)
+    def find_left(self) -> Iterator[JsonObject | None]:
+        """Yield the note of a killed process, to be completed and withdrawn, or None."""
+        with self._lock() as descriptor:
+            yield None if descriptor is None else _read_note(descriptor)
 
     def withdraw(self) -> None:
-        """All is done, or nothing will be."""
+        """Remove the note: the action is complete, or will not happen."""
         self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self, create: int = 0) -> Iterator[int | None]:
-        """The open note; None: another process holds it, or there is none."""
+    def _lock(self, create: int = 0) -> Iterator[int | None]:
+        """Yield the open note, or None where another process holds it or there is none."""
         descriptor = self._open(create)
         try:
             yield descriptor
@@ -192,7 +199,7 @@ def _sync_all(folder: Path) -> None:
 
 
 def _decide(staging: Path, folder: Path) -> None:
-    """Let a finished change be the one of its folder, after those that were decided before."""
+    """Make a finished change the one of its folder, after those that were decided before."""
     while True:
         settle(folder)
         try:
@@ -206,9 +213,9 @@ def _decide(staging: Path, folder: Path) -> None:
 
 
 def _take_places(folder: Path) -> None:
-    """Rename what was staged; what is no longer there has its place already."""
+    """Rename the staged files; a file that is no longer there has its place already."""
     pending = folder / NEXT
-    for name, kept_as in _listed(pending).items():
+    for name, kept_as in _read_list(pending).items():
         staged, target = pending / name, folder / name
         if not staged.exists():
             continue
@@ -225,10 +232,10 @@ def _take_places(folder: Path) -> None:
     remove(gone)
 
 
-def _listed(pending: Path) -> dict[str, str | None]:
-    """What a change replaces; nothing outside of its folder."""
+def _read_list(pending: Path) -> dict[str, str | None]:
+    """Read what a change replaces; names outside of its folder are refused."""
     try:
-        listed = named_values(read_bounded(pending / _LIST)).get("replaced")
+        listed = parse_object(read_bounded(pending / _LIST)).get("replaced")
         if not isinstance(listed, dict):
             raise Malformed("no list of names")
         for name in (*listed, *filter(None, listed.values())):
@@ -249,14 +256,14 @@ def _check_inside(folder: Path, name: object) -> None:
         raise Malformed(f"{name!r} leads through a link")
 
 
-def _noted(descriptor: int) -> dict[str, Any]:
+def _read_note(descriptor: int) -> JsonObject:
     with suppress(Malformed):  # killed while it was written
-        return named_values(os.pread(descriptor, LONGEST_JSON, 0))
+        return parse_object(os.pread(descriptor, LONGEST_JSON, 0))
     return {}
 
 
 def _inode(path: Path, *, is_kind: Any = stat.S_ISDIR) -> int | None:
-    """Of a folder that is no link, or of another kind; None: there is none."""
+    """Return the inode of a folder, or of another kind of file; None for a link or nothing."""
     try:
         found = path.lstat()
     except OSError:

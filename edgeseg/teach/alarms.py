@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_text
-from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.messages import Message
+from edgeseg.base.plain import Malformed, finite, parse_json, read_bounded, record
 from edgeseg.base.progress import Note
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.teach.folder_list import Entry, FolderList
-from edgeseg.teach.project import Box, check_picture_name, utc_time
+from edgeseg.teach.project import Box, check_picture_name
 from edgeseg.vision.images import read_image, write_image
 
 KEPT = 200
@@ -63,7 +65,7 @@ def alarm_of(result: FrameResult) -> Alarm | None:
     return Alarm(
         id=f"{int(1000 * result.wall_s):013d}-{result.frame_index:06d}",
         when=utc_time(result.wall_s),
-        score=score if np.isfinite(score) else None,
+        score=finite(score),
         p_value=result.p_value,
         verdict=result.verdict,
         threshold=result.threshold_score,
@@ -117,7 +119,7 @@ class Alarms:
         try:
             return record(Alarm, parse_json(read_bounded(path)))
         except (OSError, Malformed):
-            raise UsageError(f"alarm {alarm_id}: not there; the newest {KEPT} are kept") from None
+            raise UsageError(Message("alarm_gone", name=alarm_id, n=KEPT)) from None
 
     def path(self, alarm_id: str) -> Path:
         """Its picture."""

@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.teach.feedback import check_name_of_person, person
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 
 _FILE = "asked.json"
 
@@ -41,7 +43,7 @@ class Asked:
     of: str  # version, marks or rate: it holds for nothing else
     name: str
     when: str
-    sentence: str
+    sentence: Words
     per_thousand: float | None = None
 
 
@@ -51,7 +53,7 @@ def ask(
     *,
     of: str,
     name: str,
-    sentence: str,
+    sentence: Message,
     per_thousand: float | None = None,
 ) -> SecondNeededError:
     """Write down who asks, if it is somebody; the refusal that says so."""
@@ -61,11 +63,11 @@ def ask(
             what=what,
             of=of,
             name=name,
-            when=utc_now(),
+            when=utc_time(),
             sentence=sentence,
             per_thousand=per_thousand,
         )
-        write_json(project.folder / _FILE, asdict(asked))
+        write_json(project.folder / _FILE, {**asdict(asked), "sentence": sentence.to_json()})
         project.log(f"{what}_asked", who="supervisor", name=name, why=sentence)
     return SecondNeededError(sentence)
 
@@ -81,7 +83,7 @@ def asked_for(project: Project) -> Asked | None:
 def asked_facts(project: Project) -> dict[str, Any] | None:
     """For `state`."""
     asked = asked_for(project)
-    return None if asked is None else asdict(asked)
+    return None if asked is None else dict(vars(asked))
 
 
 def settle_asked(project: Project) -> None:
@@ -93,7 +95,7 @@ def confirmed(project: Project, *, name: str) -> tuple[Asked, Word]:
     """What somebody asked for, with the word of both; refused if they are one person."""
     asked, name = asked_for(project), check_name_of_person(name)
     if asked is None:
-        raise UsageError("nothing waits to be confirmed; look at what would be learned again")
+        raise UsageError(Message("confirm_nothing"))
     if person(asked.name) == person(name):
-        raise UsageError(f"{name} has asked for it; another supervisor has to confirm it")
+        raise UsageError(Message("confirm_same", name=name))
     return asked, Word(name=asked.name, second=name)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Message, Words
 from edgeseg.runtime.capture.captures import Capture, Grab, Pace, Wait
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.reader import Reader
@@ -117,10 +118,7 @@ class Camera:
     def set_mode(self, mode: Capturing) -> None:
         """Keep triggered frames or parts from now on, or none."""
         if mode == "trigger" and self.spec.trigger == "off":
-            raise UsageError(
-                f"{self.spec.name}: runs freely, so nothing triggers it; take every new part "
-                "(parts), or open a camera of aravis: with trigger=hardware"
-            )
+            raise UsageError(Message("camera_free", name=self.spec.name))
         watch = PartWatch(area=_PART_AREA)
         parts = PartIntake(self, self._keep_part, watch=watch, area=_PART_AREA, frames=1)
         with self._changed:
@@ -158,7 +156,7 @@ class Camera:
             newest = self._first(lambda frame: frame.grabbed_ns > asked_ns)
         told = self.facts()
         if newest is None or not told["ok"]:  # what a lost camera showed last is not now
-            raise RuntimeFailure(f"no frame came; {told['sentence']}")
+            raise RuntimeFailure(Message("camera_no_frame", why=told["sentence"]))
         return rgb(newest)
 
     @property
@@ -199,14 +197,14 @@ class Camera:
         """Of the newest frames; empty before the first."""
         return self._meters.facts()
 
-    def _sentence(self, ok: bool) -> str:
+    def _sentence(self, ok: bool) -> Words:
         name, error = self.spec.name, self._reader.error
         if ok:
-            return f"{name}: connected"
+            return Message("camera_connected", name=name)
         if error is not None or self._reader.why_lost:
             why = self._reader.why_lost if error is None else str(error).removeprefix(f"{name}: ")
             return f"{name}: {why}"
-        return f"{name}: being opened"
+        return Message("camera_opening", name=name)
 
     def _keep_frame(self, frame: Frame) -> None:
         self._keep(rgb(frame))

@@ -5,7 +5,8 @@ from typing import Any
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import file_sha256
-from edgeseg.decision.loss import Loss, loss_between
+from edgeseg.base.messages import Message
+from edgeseg.decision.lost_defects import Loss, loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.asked import Word, ask, confirmed, settle_asked
 from edgeseg.teach.judging import judged, point, row
@@ -27,7 +28,7 @@ class Choosing:
         """What the last fit is worth, each rate with what it loses against what runs."""
         report, metadata = read_report(self._project.fit), self._versions.metadata()
         if metadata is None:
-            raise UsageError("nothing was fitted yet; collect good pictures and fit")
+            raise UsageError(Message("fit_nothing"))
         facts, running = judged(report, metadata.threshold), self._running()
         for each in facts["table"]:
             each["loss"] = _facts(self._loss(report, each["threshold"], running))
@@ -45,8 +46,7 @@ class Choosing:
                 of=self._of(per_thousand),
                 name=word.name,
                 per_thousand=per_thousand,
-                sentence=f"{loss.sentence}; so much needs another supervisor, who confirms it on "
-                "the page",
+                sentence=Message("choose_second", loss=loss.sentence),
             )
         self._versions.choose(per_thousand)
         self._project.change(lambda settings: replace(settings, rate=per_thousand / 1000))
@@ -66,7 +66,7 @@ class Choosing:
         """The same for what somebody else has asked for."""
         asked, word = confirmed(self._project, name=name)
         if asked.per_thousand is None or asked.of != self._of(asked.per_thousand):
-            raise UsageError("marks or the model have changed since; look at the preview again")
+            raise UsageError(Message("learn_changed"))
         return self.choose(asked.per_thousand, word)
 
     def _of(self, per_thousand: float) -> str:

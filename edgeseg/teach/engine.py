@@ -33,14 +33,14 @@ def fit_model(
     """
     from edgeseg.data.datasets import open_dataset
     from edgeseg.fitting.fitting import fit
-    from edgeseg.fitting.graph.at_hand import find_or_make
     from edgeseg.fitting.graph.backbone_graph import read_facts
+    from edgeseg.fitting.graph.find_graph import find_or_make
     from edgeseg.model.artefact import save_artefact
 
     # Of line3/good, people know line3.
     dataset = replace(open_dataset(images), name=images.resolve().parent.name)
-    path = graph or find_or_make(config, note=options.note)
-    config = read_facts(path).adapted(config)
+    path = graph or find_or_make(config, tell=options.tell)
+    config = read_facts(path).adapt(config)
     artefact = fit(dataset, config, replace(options, graph=path), reference=reference)
     save_artefact(artefact, out)
     return artefact
@@ -51,13 +51,13 @@ def update_model(
 ) -> "Artefact":
     """Add a folder of good pictures to a model, and write the artefact."""
     from edgeseg.data.datasets import open_dataset
-    from edgeseg.fitting.graph.at_hand import graph_of_model
+    from edgeseg.fitting.graph.find_graph import graph_of_model
     from edgeseg.fitting.options import Changes
     from edgeseg.fitting.update import update
     from edgeseg.model.artefact import load_artefact, save_artefact
 
     model = load_artefact(artefact)
-    path = graph_of_model(model, graph, note=options.note).path
+    path = graph_of_model(model, graph, tell=options.tell).path
     changed = update(model, Changes(more=open_dataset(more)), replace(options, graph=path))
     save_artefact(changed, out)
     return changed
@@ -67,12 +67,12 @@ def ignore_regions(
     artefact: Path, *, regions: Sequence["Polygon"], options: "FitOptions", out: Path
 ) -> "Artefact":
     """Leave regions out of a model, take its threshold from the rest, and write the artefact."""
-    from edgeseg.fitting.ignoring import ignoring
+    from edgeseg.fitting.ignoring import ignore_in_model
     from edgeseg.model.artefact import load_artefact, save_artefact
 
     model = load_artefact(artefact)
     all_of_them = dict.fromkeys((*model.config.geometry.uncounted, *regions))
-    changed = ignoring(model, list(all_of_them), options=options)
+    changed = ignore_in_model(model, list(all_of_them), options=options)
     save_artefact(changed, out)
     return changed
 

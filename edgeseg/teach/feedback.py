@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.files import copy_file, locked, write_text
+from edgeseg.base.files import copy_file, lock_folder, write_text
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.folder_list import FolderList
-from edgeseg.teach.project import check_picture_name, utc_now
+from edgeseg.teach.project import check_picture_name
 
 MarkWord = Literal["good", "defect", "ignore"]
 Who = Literal["operator", "supervisor"]
@@ -125,7 +127,7 @@ class Feedback:
             # Of a file that is damaged nobody is known: all of it can be taken back, no more.
             known = marks != left if there is not None else author is None
             if not known or not self.picture(alarm_id).with_suffix(".json").is_file():
-                raise UsageError(f"alarm {alarm_id}: nothing like this was marked")
+                raise UsageError(Message("mark_unknown", name=alarm_id))
             if there is not None and left:
                 self._write(replace(there, marks=left))
             else:
@@ -171,7 +173,7 @@ class Feedback:
     def _changing(self) -> Iterator[None]:
         """One thread and one process at a time: a shell may take back what the page writes."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with self._lock, locked(self._folder):
+        with self._lock, lock_folder(self._folder):
             yield
             self._items = None
 
@@ -200,17 +202,15 @@ def new_mark(mark: str, *, who: str, name: str) -> Mark:
     if who not in get_args(Who):
         raise UsageError(f"who={who!r}: expected operator or supervisor")
     name = check_name_of_person(name)
-    return Mark(mark=mark, who=who, name=name, when=utc_now())  # type: ignore[arg-type]
+    return Mark(mark=mark, who=who, name=name, when=utc_time())  # type: ignore[arg-type]
 
 
 def check_name_of_person(name: str) -> str:
     """A name that somebody typed, without the spaces around it."""
     name = name.strip() if isinstance(name, str) else ""
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(
-            f"name={name[:_LONGEST_NAME]!r}: who says so? Expected a name of up to "
-            f"{_LONGEST_NAME} letters"
-        )
+        shown = repr(name[:_LONGEST_NAME])
+        raise UsageError(Message("mark_who", name=shown, n=_LONGEST_NAME))
     return name
 
 

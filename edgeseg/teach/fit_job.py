@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.progress import Progress
+from edgeseg.base.messages import Message
+from edgeseg.base.progress import Listener
 from edgeseg.teach import engine
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.reference import reference
@@ -17,18 +18,11 @@ if TYPE_CHECKING:
 FEWEST = 5  # good pictures, below which a fit says nothing
 
 
-class Telling(Protocol):
+class Telling(Listener, Protocol):
     """Who hears how far a job is."""
 
-    @property
-    def progress(self) -> Progress:
-        """Wraps the loops of a fit."""
-
-    def at(self, share: float, sentence: str) -> None:
+    def at(self, share: float, sentence: Message) -> None:
         """So far."""
-
-    def note(self, text: str) -> None:
-        """A line about what is going on."""
 
 
 def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
@@ -36,10 +30,8 @@ def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     settings = project.settings()
     count = len(images_in(project.pictures("good")))
     if count < FEWEST:
-        raise UsageError(
-            f"good pictures: {count}, expected {FEWEST} or more to fit on; 60 are a good beginning"
-        )
-    telling.at(0.01, f"Fitting on {count} good pictures")
+        raise UsageError(Message("fit_few", n=count, n_few=FEWEST))
+    telling.at(0.01, Message("fit_begins", n=count))
     artefact = engine.fit_model(
         project.pictures("good"),
         graph=graph_of(settings),
@@ -48,7 +40,7 @@ def fit(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
         options=fit_options(telling),
         out=folder / "part.edgeseg",
     )
-    telling.at(0.87, "Writing the model")
+    telling.at(0.87, Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     write_report(project, folder, artefact, at=telling.at)
     return {"images": count}
@@ -58,7 +50,7 @@ def fit_options(telling: Telling) -> "FitOptions":
     """Let the fit talk to whoever hears of the job."""
     from edgeseg.fitting.options import FitOptions
 
-    return FitOptions(progress=telling.progress, note=telling.note)
+    return FitOptions(progress=telling.progress, note=telling.note, listener=telling)
 
 
 def graph_of(settings: ProjectSettings) -> Path | None:

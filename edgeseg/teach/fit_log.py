@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, words_of
+from edgeseg.base.messages import Message
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.versions import Intent
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.teach.versions import Versions
 
 _FILE = "fitting.json"
-_KILLED = "its process was killed; what was there before stays"
 
 
 class FitLog:
@@ -22,9 +23,10 @@ class FitLog:
 
     def __init__(self, project: Project, versions: Versions) -> None:
         self._project, self._versions = project, versions
-        busy = "another program fits this project; wait for it"
+        busy = Message("fit_elsewhere")
         self._intent = Intent(project.folder / _FILE, busy=busy)
-        with suppress(EdgesegError, OSError), self._intent.left() as noted:  # its users are told
+        # Its users are told of errors.
+        with suppress(EdgesegError, OSError), self._intent.find_left() as noted:
             if noted is not None:
                 self._write_line(noted)
                 self._intent.withdraw()
@@ -32,12 +34,12 @@ class FitLog:
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """While a fit goes on; its good end is for others to tell, any other is told here."""
-        with self._intent.hold({"begun": utc_now(), "before": self._fitted()}):
+        with self._intent.hold({"begun": utc_time(), "before": self._fitted()}):
             try:
                 yield
             except BaseException as error:
                 with suppress(OSError):  # of a full disk, of which the error tells
-                    self._project.log("fit_failed", why=str(error) or type(error).__name__)
+                    self._project.log("fit_failed", why=words_of(error))
                 raise
             finally:
                 self._intent.withdraw()
@@ -46,7 +48,7 @@ class FitLog:
         """The line of a fit whose process is gone."""
         begun = noted.get("begun")
         if self._fitted() == noted.get("before"):
-            self._project.log("fit_failed", why=_KILLED, begun=begun)
+            self._project.log("fit_failed", why=Message("work_gone"), begun=begun)
         else:
             images = read_report(self._project.fit).images
             self._project.log("fit", begun=begun, images=images, **(self._versions.facts() or {}))

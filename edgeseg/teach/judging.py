@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from edgeseg.base.messages import Message, Words
 from edgeseg.decision.operating_point import (
     OperatingPoint,
     guarantee,
@@ -97,33 +98,27 @@ def _found_share(scores: Sequence[float | None], threshold: float) -> float | No
     return float(np.mean(above(known, threshold)))
 
 
-def _known(report: Report, chosen: Thresholds) -> str:
+def _known(report: Report, chosen: Thresholds) -> Words:
     """What is known of the promise, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
-        return str(guarantee(chosen))
+        return guarantee(chosen)
     high = 100 * point(report, per_thousand(chosen)).unlucky
-    return f"{guarantee(chosen)}; one fit in ten alarms at {high:.2g} % or more"
+    return Message("guarantee_spread", words=guarantee(chosen), n=high)
 
 
-def _promise(chosen: OperatingPoint) -> str:
+def _promise(chosen: OperatingPoint) -> Message:
     pictures, parts = chosen.pictures or chosen.images, chosen.images
+    wish, can = 1000 * chosen.requested_rate, 1000 * chosen.promised_rate
+    needed = chosen.needed
     if parts == 1 < pictures:
-        return (
-            f"all {pictures} good pictures show one part, which promises nothing; {chosen.needed} "
-            f"different parts would do for {1000 * chosen.requested_rate:g}"
-        )
+        return Message("promise_one_part", n=pictures, n_needed=needed, n_wish=wish)
     if chosen.kept:
-        return f"at most {1000 * chosen.requested_rate:g} of 1000 good parts are stopped by mistake"
+        return Message("promise_kept", n=wish)
     if parts < pictures:
-        return (
-            f"{pictures} good pictures of {parts} different parts can only promise "
-            f"{1000 * chosen.promised_rate:.3g} of 1000 good parts; {chosen.needed} "
-            f"different parts would do for {1000 * chosen.requested_rate:g}"
+        return Message(
+            "promise_parts", n=pictures, n_parts=parts, n_can=can, n_needed=needed, n_wish=wish
         )
-    return (
-        f"{chosen.images} good pictures can only promise {1000 * chosen.promised_rate:.3g} of 1000 "
-        f"good parts; {chosen.needed} would do for {1000 * chosen.requested_rate:g}"
-    )
+    return Message("promise_weak", n=parts, n_can=can, n_needed=needed, n_wish=wish)
 
 
 def _histogram(report: Report) -> dict[str, Any]:

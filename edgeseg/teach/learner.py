@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgeseg.base.errors import EdgesegError, UsageError
-from edgeseg.base.files import locked
+from edgeseg.base.errors import EdgesegError, UsageError, words_of
+from edgeseg.base.files import lock_folder
+from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, record
 from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -78,7 +79,7 @@ class Learner:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
         self._next = project.folder / "next"
-        busy = "a learning is under way; wait for it"
+        busy = Message("learn_under_way")
         self._intent = Intent(project.folder / "announced.json", busy=busy)
         self._go_on()
 
@@ -89,7 +90,7 @@ class Learner:
         if preview is not None:
             return {"state": "ready", **preview.facts()}
         if not self.work.running:
-            self.work.start("next", finish=self._keep_preview, sentence="starting")
+            self.work.start("next", finish=self._keep_preview, sentence=Message("starting"))
         now = self.work.facts()
         return {"state": now["state"], **_EMPTY, "sentence": now["sentence"]}
 
@@ -111,7 +112,7 @@ class Learner:
                 finish=lambda folder, done: (
                     self._keep_preview(folder, done) and self._install(who, word)
                 ),
-                sentence="starting",
+                sentence=Message("starting"),
                 around=self._failure_told(),
             )
         return self.work.facts()
@@ -123,18 +124,18 @@ class Learner:
         asked, word = confirmed(self._project, name=name)
         preview = self._fresh_preview()
         if preview is None or asked.of != _of(preview):
-            raise UsageError("marks or the model have changed since; look at the preview again")
+            raise UsageError(Message("learn_changed"))
         self._begin(who, word)
         return self.work.facts()
 
     def _begin(self, who: Who, word: Word) -> None:
         """Install the version that was made."""
 
-        def install() -> str:
+        def install() -> Words:
             with self._failure_told():
                 return self._install(who, word)
 
-        self.work.start_here(install, sentence="checking the golden pictures")
+        self.work.start_here(install, sentence=Message("run_checking"))
 
     @contextmanager
     def _failure_told(self) -> Iterator[None]:
@@ -147,8 +148,7 @@ class Learner:
             preview = read_preview(self._next)
             names = [] if preview is None else [item.name for item in preview.would_learn]
             with suppress(OSError):  # of a full disk, of which the error tells
-                why = str(error) or type(error).__name__
-                self._project.log("learn_failed", why=why, names=names)
+                self._project.log("learn_failed", why=words_of(error), names=names)
             raise
 
     def _permit(self, preview: Preview, word: Word) -> None:
@@ -163,15 +163,16 @@ class Learner:
                 "learn",
                 of=_of(preview),
                 name=word.name,
-                sentence=f"is this part really good? Look at {', '.join(e.name for e in bold)}: "
-                f"{loss.sentence}; so much needs another supervisor, who confirms it on the page",
+                sentence=Message(
+                    "learn_second", names=", ".join(e.name for e in bold), loss=loss.sentence
+                ),
             )
 
     def rollback(self, who: Who) -> Facts:
         """The version of before runs again; pictures that the other had learned leave good/."""
         check_supervisor(who)
         if self.work.running:
-            raise UsageError("a learning is under way; wait for it")
+            raise UsageError(Message("learn_under_way"))
         line = self._change(lambda: self._going_back(who), self._versions.rollback)
         return {"version": line["version"], "threshold": line["threshold"]}
 
@@ -187,24 +188,21 @@ class Learner:
         now = (basis_of(self._project), version_of(self._project))
         return (preview.basis, preview.version) == now
 
-    def _keep_preview(self, folder: Path, done: Facts) -> str:
+    def _keep_preview(self, folder: Path, done: Facts) -> Words:
         shutil.rmtree(self._next, ignore_errors=True)
         folder.rename(self._next)
         if done.get("ignored"):
-            return (
-                f"could learn {done.get('learned')} of the marked alarms and ignore the place of "
-                f"{done['ignored']}"
-            )
-        return f"could learn {done.get('learned')} of the marked alarms"
+            return Message("learn_could_ignore", n=done.get("learned"), n_places=done["ignored"])
+        return Message("learn_could", n=done.get("learned"))
 
-    def _install(self, who: Who, word: Word = NOBODY) -> str:
+    def _install(self, who: Who, word: Word = NOBODY) -> Words:
         """Let the version that was made take over: golden check, swap, history."""
         preview = read_preview(self._next)
         if preview is None or preview.threshold_new is None:
-            why = "" if preview is None else "; ".join(item.reason for item in preview.held_back)
-            raise UsageError(f"nothing to learn: {why or 'nothing was marked'}")
+            reasons = [] if preview is None else [item.reason for item in preview.held_back]
+            raise UsageError(Message("learn_nothing", why=reasons or Message("mark_none")))
         if not self._is_fresh(preview):
-            raise UsageError("marks or the model have changed since; look at the preview again")
+            raise UsageError(Message("learn_changed"))
         self._permit(preview, word)
         if word.enough:  # from here on others are held against what both have seen
             store_report(self._next, replace(read_report(self._next), lost=0.0, rise=1.0))
@@ -269,7 +267,7 @@ class Learner:
 
     def _change(self, plan: Callable[[], Announcement], do: Callable[[], None]) -> Facts:
         """Announce, let the recipe's model decide, and end it; the line of the history."""
-        with locked(self._project.folder):
+        with lock_folder(self._project.folder):
             announcement = plan()
             with self._intent.hold(asdict(announcement)):
                 try:
@@ -282,8 +280,8 @@ class Learner:
 
     def _go_on(self) -> None:
         """What was killed is ended, and what nobody will take goes."""
-        with suppress(EdgesegError), locked(self._project.folder):  # whoever uses them is told
-            with self._intent.left() as noted:
+        with suppress(EdgesegError), lock_folder(self._project.folder):  # whoever uses them is told
+            with self._intent.find_left() as noted:
                 if noted is not None:
                     with suppress(Malformed):  # killed before anything was changed
                         self._end(record(Announcement, noted))
@@ -344,4 +342,4 @@ def _of(preview: Preview) -> str:
 def check_supervisor(who: Who) -> None:
     """Refuse everybody else."""
     if who != "supervisor":
-        raise UsageError("this changes decisions, and needs a supervisor")
+        raise UsageError(Message("needs_supervisor"))

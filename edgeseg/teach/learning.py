@@ -17,9 +17,10 @@ import numpy as np
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.judgement import is_alarming
-from edgeseg.decision.loss import Loss
+from edgeseg.decision.lost_defects import Loss
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, Marked
 from edgeseg.teach.fit_job import Telling, fit_options, graph_of
@@ -41,7 +42,7 @@ class Learned:
 
     name: str
     score: float  # by the model of today
-    why: str
+    why: Message
     ignored: Box | None = None
 
 
@@ -61,31 +62,36 @@ class Preview:
     loss: Loss | None = None  # None: nothing would be learned
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Message:
         """For people."""
         if self.threshold_new is None:
-            return "nothing can be learned now; see why each picture is held back"
-        found = f"{len(self.still_found)} of {self.guarded} known defects are still found"
-        ignored = sum(item.ignored is not None for item in self.would_learn)
-        if not ignored:
-            return (
-                f"learning {len(self.would_learn)} of the marked alarms: the threshold goes from "
-                f"{self.threshold_old:.4g} to {self.threshold_new:.4g}, {len(self.now_passes)} of "
-                f"them would pass, {found if self.guarded else 'no known defect could tell'}"
+            return Message("learn_held")
+        found = Message("learn_unknown")
+        if self.guarded:
+            found = Message("learn_found", n=len(self.still_found), n_all=self.guarded)
+        old, new, passing = self.threshold_old, self.threshold_new, len(self.now_passes)
+        places = sum(item.ignored is not None for item in self.would_learn)
+        learned = len(self.would_learn) - places
+        if not places:
+            return Message(
+                "learn_would", n=learned, n_old=old, n_new=new, n_pass=passing, found=found
             )
-        return (
-            f"learning {len(self.would_learn) - ignored} of the marked alarms and ignoring the "
-            f"place of {ignored}: the threshold goes from {self.threshold_old:.4g} to "
-            f"{self.threshold_new:.4g}, {len(self.now_passes)} of them would pass, "
-            f"{found if self.guarded else 'no known defect could tell'}"
+        return Message(
+            "learn_would_ignore",
+            n=learned,
+            n_places=places,
+            n_old=old,
+            n_new=new,
+            n_pass=passing,
+            found=found,
         )
 
     def facts(self) -> dict[str, Any]:
         """As TeachService.learn_preview gives it."""
         return {
             **asdict(self),
-            "would_learn": [asdict(item) for item in self.would_learn],
-            "held_back": [asdict(item) for item in self.held_back],
+            "would_learn": [dict(vars(item)) for item in self.would_learn],
+            "held_back": [dict(vars(item)) for item in self.held_back],
             "now_passes": list(self.now_passes),
             "still_found": {"found": len(self.still_found), "of": self.guarded},
             "loss": None if self.loss is None else loss_facts(self.loss),
@@ -140,7 +146,7 @@ class _Known:
 
 def next_version(project: Project, folder: Path, telling: Telling) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
-    telling.at(0.02, "Looking at what was marked")
+    telling.at(0.02, Message("learn_looking"))
     items = Feedback(project.feedback).items()
     with _opened(project.fit / "model.onnx") as detector:
         known = _known(project, items, detector)
@@ -177,9 +183,9 @@ def _tried(
         if chosen.empty:
             return chosen, None, ()
         if chosen.ignore:
-            telling.at(0.05, f"Ignoring the place of {len(chosen.ignore)} of the marked alarms")
+            telling.at(0.05, Message("learn_ignoring", n=len(chosen.ignore)))
         if chosen.learn:
-            telling.at(0.1, f"Learning {len(chosen.learn)} of the marked alarms")
+            telling.at(0.1, Message("learn_now", n=len(chosen.learn)))
         _make(project, folder, chosen, known, telling)
         with _opened(folder / "model.onnx") as detector:
             lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]
@@ -205,7 +211,7 @@ def _make(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
             artefact = engine.update_model(
                 base, graph=graph_of(settings), more=more, options=options, out=out
             )
-    telling.at(0.87, "Writing the model")
+    telling.at(0.87, Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     before = [item.name for item in read_report(project.fit).good]
     names = [*(f"{name}.png" for name in chosen.learn), *before]
@@ -216,7 +222,7 @@ def _loss(project: Project, folder: Path, chosen: Sorted, known: _Known, telling
     """What the version that was made loses of planted defects; its report has their scores."""
     from edgeseg.teach.planted_copies import planted_copies  # the service plants none
 
-    telling.at(0.99, "Trying planted defects")
+    telling.at(0.99, Message("learn_planted"))
     places = [corners(known.boxes[name]) for name in chosen.ignore]
     found, scores = [], []
     with _opened(project.fit / "model.onnx") as old, _opened(folder / "model.onnx") as new:
@@ -285,12 +291,14 @@ def _alarms(detector: "Detector", path: Path) -> bool:
 def _learned(items: list[Marked], chosen: Sorted, known: _Known) -> tuple[Learned, ...]:
     by_name = {item.alarm.id: item for item in items}
     learned = [
-        Learned(name=name, score=known.scores[name], why=f"good, say {_who(by_name[name])}")
+        Learned(
+            name=name, score=known.scores[name], why=Message("why_good", people=_who(by_name[name]))
+        )
         for name in chosen.learn
     ]
     for name in chosen.ignore:
         x, y, w, h = known.boxes[name]
-        why = f"ignore {w}x{h} pixels at {x},{y} from now on, say {_who(by_name[name])}"
+        why = Message("why_ignore", n_w=w, n_h=h, n_x=x, n_y=y, people=_who(by_name[name]))
         learned.append(
             Learned(name=name, score=known.scores[name], why=why, ignored=known.boxes[name])
         )

@@ -10,24 +10,25 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.messages import Message
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.runtime.drift.appearance import SAME, Look, LookWatch
 
 FEWEST = 6  # pictures that can say what is usual
 _SAMPLE = 200  # pictures whose neighbours say what is usual, from all over the list
 _SPREADS = 5.0  # deviations of the others, from which on a picture is odd
 _LEAST = 2.0  # grey levels: parts that are all alike must not make each other odd
-_AS_SIGMA = 1.4826  # a median deviation as a standard one
 
 Values = NDArray[np.float64]
 
 
 def flags_of(
     looks: Mapping[str, Look], *, wanted: Collection[str] | None = None
-) -> dict[str, list[str]]:
+) -> dict[str, list[Message]]:
     """What is to be said of each picture, or of those wanted; names in the order they came in."""
     names = list(looks)
     asked = [index for index, name in enumerate(names) if wanted is None or name in wanted]
-    flags: dict[str, list[str]] = {names[index]: [] for index in asked}
+    flags: dict[str, list[Message]] = {names[index]: [] for index in asked}
     if not asked:
         return flags
     thumbs = np.stack([look.thumb.ravel() for look in looks.values()])
@@ -36,7 +37,7 @@ def flags_of(
         distances = _distances(thumbs, index)
         same = np.flatnonzero(distances[:index] < SAME)
         if same.size:
-            flags[names[index]].append(f"duplicate of {names[int(same[0])]}")
+            flags[names[index]].append(Message("flag_duplicate", name=names[int(same[0])]))
         nearest[index] = _nearest(distances, index)
     if len(names) < FEWEST:
         return flags
@@ -47,14 +48,14 @@ def flags_of(
     for index in asked:
         said = flags[names[index]]
         if _is_below(-nearest[index], -usual, least=_LEAST):
-            said.append("odd: unlike all other pictures")
+            said.append(Message("flag_unlike"))
         others = np.delete(light, index)
         if _is_below(light[index], others, least=LookWatch.LIGHT_ALONE):
-            said.append("odd: darker than the others")
+            said.append(Message("flag_darker"))
         elif _is_below(-light[index], -others, least=LookWatch.LIGHT_ALONE):
-            said.append("odd: brighter than the others")
+            said.append(Message("flag_brighter"))
         if _is_below(focus[index], np.delete(focus, index), least=LookWatch.FOCUS_ALONE):
-            said.append("blurred")
+            said.append(Message("flag_blurred"))
     return flags
 
 
@@ -77,6 +78,5 @@ def _nearest(distances: NDArray[np.float32], index: int) -> float:
 
 def _is_below(value: float, others: Values, *, least: float) -> bool:
     """Whether a value lies far below the others."""
-    middle = float(np.median(others))
-    spread = _AS_SIGMA * float(np.median(np.abs(others - middle)))
+    middle, spread = middle_and_spread(others)
     return bool(middle - value > max(least, _SPREADS * spread))

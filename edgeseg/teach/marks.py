@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import KEPT, Alarm, Alarms
 from edgeseg.teach.feedback import Author, Feedback, Mark, Marked, Who, new_mark
 from edgeseg.teach.project import Project
@@ -52,7 +53,7 @@ class Marks:
         Whoever may decide may take back anything; others what they said themselves.
         """
         if by.who != "supervisor" and (of is None or of.key != by.key):
-            raise UsageError("only a supervisor may withdraw what somebody else has said")
+            raise UsageError(Message("mark_others"))
         gone = self._feedback.withdraw(alarm_id, of)
         self._project.log(
             "withdraw",

@@ -11,11 +11,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.messages import Message
+from edgeseg.base.utc import utc_time
 from edgeseg.runtime.drift.appearance import Look
 from edgeseg.teach.folder_list import Entry, FolderList, Listed, entry_of
 from edgeseg.teach.likeness import flags_of
 from edgeseg.teach.looks import Looks
-from edgeseg.teach.project import KINDS, Kind, Project, utc_time
+from edgeseg.teach.project import KINDS, Kind, Project
 from edgeseg.teach.report import FILE, read_report
 from edgeseg.vision.images import is_image_file
 
@@ -68,7 +70,7 @@ class PictureList:
         listed = self._of(kind)
         found = [entry for entry in listed.entries if entry.name == name]
         if not found:
-            raise UsageError(f"{name}: no such picture in {kind}/")
+            raise UsageError(Message("picture_missing", name=name, folder=f"{kind}/"))
         flags = flags_of(self._known(kind, listed), wanted=(name,))
         return _facts(found[0], flags, {})
 
@@ -126,7 +128,7 @@ def is_picture(name: str) -> bool:
     return is_image_file(PurePosixPath(name))
 
 
-def _facts(entry: Entry, flags: Mapping[str, list[str]], scores: Mapping[str, float]) -> Facts:
+def _facts(entry: Entry, flags: Mapping[str, list[Message]], scores: Mapping[str, float]) -> Facts:
     return {
         "name": entry.name,
         "when": utc_time(entry.mtime_ns / 1e9),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values
+from edgeseg.base.messages import Message, Setting
+from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
@@ -41,7 +42,9 @@ class Limits:
     def __post_init__(self) -> None:
         # A picture that is taken is read again by fits and golden checks, which take so many.
         if not 0 < self.pixels <= MAX_PIXELS:
-            raise UsageError(f"max_pixels={self.pixels}: expected from 1 to {MAX_PIXELS}")
+            raise UsageError(
+                Setting("max_pixels", self.pixels), f": expected from 1 to {MAX_PIXELS}"
+            )
 
 
 class StaysOutError(UsageError):
@@ -80,12 +83,11 @@ class Pictures:
         stem = _stem(name)
         self._check_room(kind)
         if len(body) > self._limits.bytes:
-            raise UsageError(
-                f"{name}: {len(body)} bytes, expected at most {self._limits.bytes} of one picture"
-            )
+            most = self._limits.bytes
+            raise UsageError(Message("picture_large", name=name, n=len(body), n_most=most))
         size_hw = picture_size(body)
         if size_hw is None:
-            raise DatasetError(f"{name}: not a picture, or a truncated or damaged one")
+            raise DatasetError(Message("picture_damaged", name=name))
         check_pixels(size_hw, name=name, max_pixels=self._limits.pixels)
         image_hwc = decode_image(body, name=name, max_pixels=self._limits.pixels)
         with self._lock:
@@ -93,7 +95,7 @@ class Pictures:
                 if np.array_equal(read_image(path), image_hwc):
                     return path.name
             if not again and (twin := self._removed(kind).get(_pixels_sha256(image_hwc))):
-                raise StaysOutError(f"{name}: was removed, and lies in removed/{twin}; restore it")
+                raise StaysOutError(Message("picture_removed", name=name, twin=twin))
             return self.add(image_hwc, kind=kind, stem=stem)
 
     def jpeg(self, kind: Kind, name: str, *, width: int) -> bytes:
@@ -121,7 +123,7 @@ class Pictures:
         """Take the last of these back; a sentence."""
         with self._lock:
             if not self._done:
-                raise UsageError("nothing to undo: no picture was removed or put back")
+                raise UsageError(Message("undo_nothing"))
             name, was, now = self._done.pop()
             self._move(name, now, was)
         return f"{name} is in {was}/ again"
@@ -154,7 +156,7 @@ class Pictures:
 
     def _origins(self) -> dict[str, Kind]:
         try:
-            told = named_values((self._project.pictures("removed") / _ORIGINS).read_bytes())
+            told = parse_object((self._project.pictures("removed") / _ORIGINS).read_bytes())
         except (OSError, Malformed):
             return {}
         return {name: "bad" if kind == "bad" else "good" for name, kind in told.items()}
@@ -165,7 +167,8 @@ class Pictures:
             if (self._project.pictures(kind) / name).is_file():
                 self._project.picture(kind, name)
                 return kind
-        raise UsageError(f"{name}: no such picture in {' or '.join(f'{k}/' for k in kinds)}")
+        folder = " or ".join(f"{kind}/" for kind in kinds)
+        raise UsageError(Message("picture_missing", name=name, folder=folder))
 
     def _free(self, kind: Kind, stem: str) -> Path:
         """A name that no picture of any kind has: removed ones can always come back."""
@@ -198,10 +201,8 @@ class Pictures:
         if kind not in ("good", "bad"):
             raise UsageError(f"kind={kind!r}: expected good or bad")
         if self.count(kind) >= self._limits.pictures:
-            raise UsageError(
-                f"{kind}/: holds {self._limits.pictures} pictures, as many as a project takes; "
-                "remove some"
-            )
+            word = Message("word_bad") if kind == "bad" else Message("word_good")
+            raise UsageError(Message("pictures_full", kind=word, n=self._limits.pictures))
 
 
 def _pixels_sha256(image_hwc: NDArray[np.uint8]) -> str:
@@ -220,6 +221,6 @@ def stem_of_now() -> str:
 def _stem(name: str) -> str:
     """Of a name that somebody sends: what is a path is refused, odd letters become dashes."""
     if not isinstance(name, str) or not name or name.startswith(".") or set(name) & set("/\\\0"):
-        raise UsageError(f"{str(name)[:100]!r}: expected the name of a picture, and no path")
+        raise UsageError(Message("picture_path", name=repr(str(name)[:100])))
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePosixPath(name).stem).strip("-._")[:80]
     return stem or f"picture-{int(time.time())}"

@@ -13,7 +13,7 @@ from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.planting import Plan, copies_of
 from edgeseg.teach.project import Project
 from edgeseg.vision.geometry import Polygon
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 from edgeseg.vision.images import images_in, read_image
 
 Image = NDArray[np.uint8]
@@ -34,7 +34,7 @@ def planted_copies(project: Project, *, ignored: Sequence[Polygon] = ()) -> Iter
     if region.roi and not region.locate:  # else it goes with the part
         x, y, w, h = (int(part) for part in region.roi.split(","))
         rows, columns = slice(max(0, y), y + h), slice(max(0, x), x + w)
-    hidden_hw = drawn_regions(tuple(ignored), (height, width))[rows, columns]
+    hidden_hw = polygon_mask(tuple(ignored), (height, width))[rows, columns]
     crops = [np.ascontiguousarray(frame[rows, columns]) for frame in frames]
     per_image = Plan.of(FitOptions.planted, images=len(frames), image_hw=(height, width)).per_image
     try:

@@ -11,7 +11,6 @@ line3/history.jsonl         fits, thresholds, learnings and rollbacks, a line ea
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +18,12 @@ from typing import Any, Literal, get_args
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.messages import Message, Setting
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.base.toml_file import read_toml
+from edgeseg.base.utc import utc_time
 from edgeseg.config import FitConfig
-from edgeseg.decision.loss import MAY_LOSE, check_may_lose
+from edgeseg.decision.lost_defects import MAY_LOSE, check_may_lose
 from edgeseg.decision.operating_point import check_rate
 from edgeseg.runtime.recipes.recipe import check_name
 from edgeseg.vision.anchor import check_locate
@@ -102,7 +103,9 @@ class ProjectSettings:
         check_rate(self.rate)
         check_may_lose(self.may_lose)
         if self.trigger not in ("free", "part", "hardware"):
-            raise UsageError(f"trigger={self.trigger!r}: expected free, part or hardware")
+            raise UsageError(
+                Setting("trigger", repr(self.trigger)), ": expected free, part or hardware"
+            )
 
     def config(self) -> FitConfig:
         """The settings of a fit."""
@@ -156,11 +159,11 @@ class Project:
     def settings(self) -> ProjectSettings:
         """Read anew whenever it is asked, so that people may edit the file."""
         file = self.folder / FILE
+        values = read_toml(file)
         try:
-            return record(ProjectSettings, read_toml(file))
-        except (Malformed, UsageError) as error:
-            text = str(error)
-            raise UsageError(text if text.startswith(str(file)) else f"{file}: {text}") from None
+            return record(ProjectSettings, values)
+        except Malformed as error:
+            raise UsageError(f"{file}: {error}") from None
 
     def store(self, settings: ProjectSettings) -> None:
         """Write project.toml."""
@@ -184,7 +187,7 @@ class Project:
         """A picture that is there, by the name of its file."""
         path = self.pictures(kind) / check_picture_name(name)
         if path.is_symlink() or not path.is_file():
-            raise UsageError(f"{name}: no such picture in {kind}/")
+            raise UsageError(Message("picture_missing", name=name, folder=f"{kind}/"))
         return path
 
     @property
@@ -245,14 +248,17 @@ def corners(box: Box) -> Polygon:
 
 
 def history_line(event: str, **facts: Any) -> dict[str, Any]:
-    """What happened now."""
-    return {"event": event, "when": utc_now(), **facts}
+    """What happened now, as JSON can carry it."""
+    plain = {
+        name: fact.to_json() if isinstance(fact, Message) else fact for name, fact in facts.items()
+    }
+    return {"event": event, "when": utc_time(), **plain}
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            yield named_values(line)
+            yield parse_object(line)
         except Malformed:
             continue
 
@@ -265,21 +271,8 @@ def is_picture_name(name: str) -> bool:
 def check_picture_name(name: str) -> str:
     """Refuse what is no name of a picture."""
     if not is_picture_name(name):
-        raise UsageError(
-            f"{str(name)[:100]!r}: no name of a picture; expected letters, digits, dots, dashes "
-            "and underscores, 100 at most"
-        )
+        raise UsageError(Message("picture_name", name=repr(str(name)[:100])))
     return name
-
-
-def utc_now() -> str:
-    """The time as it is written down."""
-    return utc_time(time.time())
-
-
-def utc_time(wall_s: float) -> str:
-    """Another time as it is written down."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_s))
 
 
 def settings_text(settings: ProjectSettings) -> str:

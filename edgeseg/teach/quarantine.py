@@ -13,14 +13,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import Alarm
-from edgeseg.teach.feedback import AGREED, Marked
+from edgeseg.teach.feedback import AGREED, Marked, MarkWord
 from edgeseg.teach.project import corners
 from edgeseg.vision.geometry import Polygon
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 
 MOST_SHARE = 0.1  # of the fitted pictures, and of the picture that is ignored, in one learning
 LEAST_QUOTA = 2
+_WORDS: Mapping[MarkWord, Message] = {
+    "good": Message("word_good"),
+    "defect": Message("word_defect"),
+    "ignore": Message("word_ignore"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,7 @@ class HeldBack:
     """A picture that stays in quarantine."""
 
     name: str
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +78,19 @@ def sort_out(
     for item in items:
         name, reason = item.alarm.id, _reason(item)
         if name not in scores:
-            reason = "its picture is gone or damaged, so nothing can be learned; withdraw the mark"
+            reason = Message("held_gone")
         if reason is None and not math.isfinite(scores[name]):
-            reason = "the model gives no number for it: not a part, or a damaged picture"
+            reason = Message("held_no_score")
         if reason is None and item.said == "ignore":
             reason = _not_ignored(item.alarm, list(ignore.values()), located=located)
             if reason is None and item.alarm.box is not None:
                 ignore[name] = corners(item.alarm.box)
                 continue
         if reason is None and lowest is not None and scores[name] >= guards[lowest]:
-            reason = (
-                f"scores {scores[name]:.4g}, as much as the defect {lowest} "
-                f"({guards[lowest]:.4g}): learned as good it could let such defects pass"
-            )
+            low, score = guards[lowest], scores[name]
+            reason = Message("held_like_defect", n=score, name=lowest, n_low=low)
         if reason is None and len(learn) == most:
-            reason = f"over the quota of {most} pictures in one learning; the next one takes it"
+            reason = Message("held_quota", n=most)
         if reason is None:
             learn.append(name)
         else:
@@ -94,21 +98,16 @@ def sort_out(
     return Sorted(learn=tuple(learn), held_back=tuple(held), ignore=tuple(ignore))
 
 
-def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> str | None:
+def _not_ignored(alarm: Alarm, others: Sequence[Polygon], *, located: bool) -> Message | None:
     """Why its place cannot be ignored beside others."""
     if alarm.box is None:
-        return "not counted, as was said"  # no place was found on it
+        return Message("held_ignored")  # no place was found on it
     if located:
-        return (
-            "parts lie anywhere, so its place in the picture is none on the part; draw it in "
-            "Region and fit"
-        )
-    share = drawn_regions((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
+        return Message("held_anywhere")
+    share = polygon_mask((*others, corners(alarm.box)), (alarm.height, alarm.width)).mean()
     if share > MOST_SHARE:
-        return (
-            f"with its place one learning would ignore {100 * share:.0f}% of the picture, over the "
-            f"quota of {100 * MOST_SHARE:.0f}%; if that is meant, draw it in Region and fit"
-        )
+        most = round(100 * MOST_SHARE)
+        return Message("held_too_much", n=round(100 * float(share)), n_most=most)
     return None
 
 
@@ -121,10 +120,10 @@ def without_worst(
     names = ", ".join(lost[:3])
     if any(hidden.values()) or not chosen.learn:
         worst = max(chosen.ignore, key=lambda name: hidden[name])
-        reason = f"with its place ignored, {names} would no longer be found"
+        reason = Message("held_hides", names=names)
     else:
         worst = max(chosen.learn, key=lambda name: scores[name])
-        reason = f"learned with the others, {names} would no longer be found"
+        reason = Message("held_lost", names=names)
     return Sorted(
         learn=tuple(name for name in chosen.learn if name != worst),
         ignore=tuple(name for name in chosen.ignore if name != worst),
@@ -132,17 +131,14 @@ def without_worst(
     )
 
 
-def _reason(item: Marked) -> str | None:
+def _reason(item: Marked) -> Message | None:
     """Why what was said is not enough."""
     said = item.said
     if said in ("good", "ignore"):
         return None
     if said == "waiting":
-        word = item.marks[-1].mark if item.marks else "nothing"
-        return f"one operator says {word}; {AGREED} of different names or a supervisor decide"
-    if said == "contested" and item.decided_above:
-        return "supervisors disagree; one of them changes or withdraws the mark"
-    return {
-        "contested": "people disagree; a supervisor decides",
-        "defect": "a confirmed defect: the next version must find it",
-    }[said]
+        word = _WORDS[item.marks[-1].mark] if item.marks else "nothing"
+        return Message("held_waiting", word=word, n=AGREED)
+    if said == "defect":
+        return Message("held_defect")
+    return Message("held_supervisors") if item.decided_above else Message("held_contested")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.teach.project import (
     Kind,
     Project,
@@ -45,10 +46,7 @@ def reference(project: Project) -> Path | None:
     name = project.settings().region.drawn_on
     found = _find(project, name)
     if name and found is None:
-        raise UsageError(
-            f"{name}: shapes are drawn on it, and it is gone from good/ and removed/; put it back, "
-            "or draw them again"
-        )
+        raise UsageError(Message("fit_no_reference", name=name))
     return found
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import JudgedPrediction
 from edgeseg.runtime.sinks.overlay import annotate
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.vision.images import images_in, read_image
 from edgeseg.vision.part_groups import highest_of_parts
@@ -81,9 +83,10 @@ def read_report(folder: Path) -> Report:
     try:
         return record(Report, parse_json((folder / FILE).read_bytes()))
     except FileNotFoundError:
-        raise UsageError("nothing was fitted yet; collect good pictures and fit") from None
+        raise UsageError(Message("fit_nothing")) from None
     except (OSError, Malformed) as error:
-        raise UsageError(f"{folder / FILE}: cannot be used ({error}); fit again") from None
+        name = str(folder / FILE)
+        raise UsageError(Message("fit_unusable", name=name, why=str(error))) from None
 
 
 def store_report(folder: Path, report: Report) -> None:
@@ -110,7 +113,7 @@ def write_report(
     artefact: "Artefact",
     *,
     names: Sequence[str] = (),
-    at: Callable[[float, str], None],
+    at: Callable[[float, Message], None],
 ) -> Report:
     """Judge the bad pictures and draw maps with the graph in a folder; write all of it there."""
     from edgeseg.runtime import open as open_model
@@ -126,7 +129,7 @@ def write_report(
     (folder / "maps").mkdir(exist_ok=True)
     with open_model(folder / "model.onnx") as detector:
         for done, (path, is_bad) in enumerate(pictures):
-            at(0.92 + 0.07 * done / len(pictures), f"Looking at {path.name}")
+            at(0.92 + 0.07 * done / len(pictures), Message("work_looking", name=path.name))
             if not path.is_file():
                 continue
             judged = drawn(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")
@@ -134,7 +137,7 @@ def write_report(
                 score = judged.score if np.isfinite(judged.score) else None
                 bad.append(BadScore(name=path.name, score=score, verdict=judged.verdict))
     report = Report(
-        when=utc_now(),
+        when=utc_time(),
         images=int(artefact.data["fitted"]),
         good=good,
         planted=() if planted is None else tuple(planted.scores.tolist()),

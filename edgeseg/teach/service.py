@@ -2,8 +2,8 @@
 
     page, shell --> TeachService --> project folder, camera, fit (a child process), station
 
-Methods may be called from any thread, return at once, give plain values that JSON can carry, and
-refuse with an EdgesegError of one sentence. What takes long goes on elsewhere: ask `state`.
+Methods may be called from any thread, return at once, give plain values and messages, and refuse
+with an EdgesegError of one sentence. What takes long goes on elsewhere: ask `state`.
 """
 
 import threading
@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.errors import EdgesegError, UsageError, words_of
+from edgeseg.base.messages import Message, Words, read_words
 from edgeseg.base.progress import Note, ignore
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.asked import asked_facts, settle_asked
@@ -38,7 +39,7 @@ __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
 _LIVE_WIDTH = 960
 _STOPPED: dict[str, Any] = {
     "state": "stopped",
-    "sentence": "stopped",
+    "sentence": Message("run_ended"),
     **dict.fromkeys(("verdict", "score", "p_value", "threshold")),
     "counters": {},
     "figures": {},
@@ -71,7 +72,7 @@ class TeachService(LearnService):
             child=child,
         )
         self._camera: Camera | None = None
-        self._camera_fault = ""
+        self._camera_fault: Words | None = None
         self._station: Station | None = None
 
     def open_camera(self) -> None:
@@ -79,13 +80,13 @@ class TeachService(LearnService):
         with self._lock:
             self._close_camera()
             source = self.project.settings().source
-            self._camera_fault = "" if source else "no camera; upload pictures, or set a source"
+            self._camera_fault = None if source else Message("camera_none")
             if not source:
                 return
             try:
                 self._camera = Camera(source, keep=self._keep)
             except EdgesegError as error:
-                self._camera_fault = str(error)
+                self._camera_fault = words_of(error)
                 return
             self._camera.start()
 
@@ -107,7 +108,8 @@ class TeachService(LearnService):
          "camera": {"ok", "sentence", "width", "height", "fps"},
          "meters": {"focus": {"value": 0..1, "word"}, "light": ..., "motion": ...},
          "capturing": "off|trigger|parts", "good": n, "bad": n, "removed": n,
-         "fit": {"state": "none|running|done|failed|cancelled", "share": 0..1, "sentence"},
+         "fit": {"state": "none|running|done|failed|cancelled", "share": 0..1, "sentence",
+                 "setting": null | {"name", "value"} that a failure is about},
          "model": null | {"version", "rate_per_thousand", "threshold", "when"},
          "run": {"state": "stopped|starting|running", "verdict", "score", "p_value", "sentence",
                  "counters": {"parts", "good", "defect", ...}, "figures": {...}},
@@ -125,7 +127,7 @@ class TeachService(LearnService):
         elif camera is not None:
             seen = camera.facts()
         else:
-            seen = {**NO_CAMERA, "sentence": self._camera_fault or "no camera"}
+            seen = {**NO_CAMERA, "sentence": self._camera_fault or Message("camera_no")}
         model = self._versions.facts()
         counts = {str(kind): self.count(kind) for kind in KINDS}
         return {
@@ -168,7 +170,7 @@ class TeachService(LearnService):
         elif camera is not None:
             image_hwc = camera.capture()
         if image_hwc is None:
-            raise UsageError(self._camera_fault or "no frame yet; wait for the camera")
+            raise UsageError(self._camera_fault or Message("camera_wait"))
         return self._told(self._pictures.add(image_hwc, kind=kind, stem=stem_of_now()), kind)
 
     def auto_capture(self, mode: Capturing) -> Facts:
@@ -177,7 +179,7 @@ class TeachService(LearnService):
             raise UsageError(f"mode={mode!r}: expected off, trigger or parts")
         with self._lock:
             if self._camera is None:
-                raise UsageError(self._camera_fault or "the station runs; stop it to collect")
+                raise UsageError(self._camera_fault or Message("camera_in_use"))
             self._camera.set_mode(mode)
         return {"capturing": mode}
 
@@ -252,7 +254,7 @@ class TeachService(LearnService):
             self._change(backbone=str(backbone))
         draw(self.project, self.project.settings().region)  # which may have been edited
         around = self._fits.under_way()
-        self._fit.start("fit", finish=self._end_fit, sentence="starting", around=around)
+        self._fit.start("fit", finish=self._end_fit, sentence=Message("starting"), around=around)
         return self._fit.facts()
 
     def cancel_fit(self) -> Facts:
@@ -266,7 +268,7 @@ class TeachService(LearnService):
         """A picture of `judge` with its map."""
         path = self.project.fit / "maps" / f"{Path(check_picture_name(name)).stem}.jpg"
         if not path.is_file():
-            raise UsageError(f"{name}: no map; the worst good and the bad pictures have one")
+            raise UsageError(Message("map_missing", name=name))
         return path.read_bytes()
 
     # Run
@@ -305,7 +307,7 @@ class TeachService(LearnService):
         with self._lock:
             station = self._station
         if station is None or not station.alive:
-            raise UsageError("the station does not run")
+            raise UsageError(Message("run_not"))
         station.stop()
         self.project.log("stop")
         self.open_camera()
@@ -313,7 +315,7 @@ class TeachService(LearnService):
 
     def history(self, *, most: int | None = None) -> list[Facts]:
         """Fits, thresholds, learnings and rollbacks, the newest first."""
-        return self.project.history()[::-1][:most]
+        return [_with_words(line) for line in self.project.history()[::-1][:most]]
 
     def _step(self, *, running: bool, model: bool, good: int) -> str:
         if running:
@@ -342,9 +344,15 @@ class TeachService(LearnService):
             self._camera.close()
             self._camera = None
 
-    def _end_fit(self, folder: Path, done: Facts) -> str:
+    def _end_fit(self, folder: Path, done: Facts) -> Words:
         self._versions.take_in(folder)
         settle_asked(self.project)
         model = self._versions.facts() or {}
         self.project.log("fit", images=done.get("images"), **model)
-        return f"fitted on {done.get('images')} good pictures"
+        return Message("fit_ended", n=done.get("images"))
+
+
+def _with_words(line: Facts) -> Facts:
+    """A line of the history with what is said in it."""
+    said = {name: read_words(line[name]) for name in ("why", "lost") if line.get(name)}
+    return {**line, **said}

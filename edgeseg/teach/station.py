@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.errors import EdgesegError, UsageError, words_of
+from edgeseg.base.messages import Message, Words
+from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
-from edgeseg.runtime.run.run import opened_stream
+from edgeseg.runtime.run.run import open_stream
 from edgeseg.runtime.settings.options import StreamOptions
 from edgeseg.runtime.settings.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
@@ -99,7 +101,7 @@ class Station:
         self._prepare, self._on_end = prepare, on_end
         settings = project.settings()
         if not settings.source:
-            raise UsageError("no camera: give the project a source, such as 0 or a folder")
+            raise UsageError(Message("camera_unset"))
         self._options = StreamOptions(
             recipes=project.recipes,
             recipe=project.name,
@@ -113,7 +115,7 @@ class Station:
         self._stop = threading.Event()
         self._asked = self._ended = False  # by somebody; at all
         self._running: StreamRun | None = None
-        self.sentence = "making the recipe"
+        self.sentence: Words = Message("run_recipe")
         self._thread = threading.Thread(target=self._run, name="station", daemon=True)
 
     def start(self) -> None:
@@ -140,7 +142,7 @@ class Station:
             "state": state,
             "sentence": self.sentence,
             "verdict": None if result is None else result.verdict,
-            "score": None if result is None else _finite(result.prediction.score),
+            "score": None if result is None else finite(result.prediction.score),
             "p_value": None if result is None else result.p_value,
             "threshold": None if result is None else result.threshold_score,
             "counters": {} if run is None else _counted(run),
@@ -152,13 +154,15 @@ class Station:
         run = self._running
         if run is None:
             name = parse_source(self._options.source[0]).name
-            return {**NO_CAMERA, "sentence": f"{name}: the station is starting"}
+            return {**NO_CAMERA, "sentence": Message("camera_starting", name=name)}
         source = run.pipeline.snapshot().sources[0]
         height, width = source.size_hw or (0, 0)
-        name = source.name
+        sentence = Message("camera_not_connected", name=source.name)
+        if source.connected:
+            sentence = Message("camera_connected", name=source.name)
         return {
             "ok": source.connected,
-            "sentence": f"{name}: connected" if source.connected else f"{name}: not connected",
+            "sentence": sentence,
             "width": width,
             "height": height,
             "fps": round(run.pipeline.snapshot().fps_in, 1),
@@ -177,27 +181,28 @@ class Station:
         sys.setswitchinterval(_SWITCH_S)
         try:
             self._prepare()
-            self.sentence = "checking the golden pictures"
+            self.sentence = Message("run_checking")
             self._inspect()
-            self.sentence = "stopped" if self._asked else "the camera has ended"
+            self.sentence = Message("run_ended") if self._asked else Message("run_camera_ended")
         except EdgesegError as error:
-            self.sentence = str(error)
+            self.sentence = words_of(error)
         except Exception as error:  # a surprise of a driver must be said somewhere
-            self.sentence = f"stopped by a failure ({type(error).__name__}: {error})"
+            kind = type(error).__name__
+            self.sentence = Message("run_failed", kind=kind, why=str(error))
         finally:
             self._ended = True
             self.watch.close()
-        self._note(self.sentence)
+        self._note(str(self.sentence))
         if not self._asked:
             self._on_end()  # nobody waits for the camera
 
     def _inspect(self) -> None:
-        with opened_stream(
+        with open_stream(
             self._options, stop=self._stop, note=self._note, opener=open_as_camera
         ) as stream:
             stream.run.pipeline.add_sink(self.watch)
             with stream.line, stream.changes:
-                self.sentence, self._running = "running", stream.run
+                self.sentence, self._running = Message("run_runs"), stream.run
                 stream.run.pipeline.run()
 
 
@@ -223,7 +228,3 @@ def _figures(run: StreamRun, result: FrameResult) -> dict[str, Any]:
         "errors": dict(now.errors),
         "drift": states,
     }
-
-
-def _finite(score: float) -> float | None:
-    return score if np.isfinite(score) else None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+from edgeseg.base.messages import Message
 from edgeseg.runtime.web.routes import Refused
 
 PLACES, CLIENTS = 8, 3  # pictures at once, and how many may each send the largest
@@ -64,4 +65,4 @@ class Uploads:
 
 
 def _busy() -> Refused:
-    return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "another picture is coming in; try again")
+    return Refused(HTTPStatus.SERVICE_UNAVAILABLE, Message("picture_turn"))

@@ -14,7 +14,9 @@ from typing import Any
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256, temporary_folder
 from edgeseg.base.leftovers import remove, sweep
+from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.operating_point import by_rate
 from edgeseg.modelfile.header import store_thresholds
@@ -25,15 +27,15 @@ from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
 from edgeseg.runtime.recipes.approval import (
     LABELS,
-    Expected,
+    Approval,
     master_files,
-    stage_expected,
-    write_expected,
+    stage_approval,
+    write_approval,
 )
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
 from edgeseg.runtime.recipes.install import install_model, roll_back
-from edgeseg.runtime.recipes.open_judge import check_recipe, opened_judge
+from edgeseg.runtime.recipes.open_judge import check_recipe, open_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
@@ -44,7 +46,7 @@ from edgeseg.runtime.recipes.versions import (
 )
 from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
-from edgeseg.teach.project import Project, utc_now
+from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
 from edgeseg.vision.images import images_in, read_image
 
@@ -117,11 +119,9 @@ class Versions:
         """Whether it can be chosen; the model that it would be chosen for."""
         metadata = self.metadata()
         if metadata is None:
-            raise UsageError("nothing was fitted yet; fit before a rate is chosen")
+            raise UsageError(Message("fit_before_rate"))
         if not 0 < rate_per_thousand < 1000:
-            raise UsageError(
-                f"{rate_per_thousand} false alarms in a thousand: expected above 0, below 1000"
-            )
+            raise UsageError(Message("rate_wrong", n=rate_per_thousand))
         return metadata
 
     def choose(self, rate_per_thousand: float) -> None:
@@ -130,7 +130,7 @@ class Versions:
             metadata = self.check_rate(rate_per_thousand)
             chosen_point = point(read_report(self._project.fit), rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
-            rule, when = chosen.rule, utc_now()
+            rule, when = chosen.rule, utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
             artefact = self._project.fit / "part.edgeseg"
             store_thresholds(artefact, chosen, rule=rule, rate=rate, images=images, when=when)
@@ -154,7 +154,7 @@ class Versions:
         """Put the fit into the recipe, with a golden set of its own; refused if one is wrong."""
         with self._changing:
             if self.metadata() is None:
-                raise UsageError("nothing was fitted yet; fit before it can run")
+                raise UsageError(Message("fit_before_run"))
             recipe = self._recipe()
             if recipe is not None and self._same(recipe.model, self.model):
                 return
@@ -170,7 +170,7 @@ class Versions:
         with self._changing:
             recipe = self._recipe()
             if recipe is None:
-                raise UsageError("nothing runs yet that could learn; run the station first")
+                raise UsageError(Message("learn_no_run"))
             install_model(recipe, model, DEFAULTS, note=ignore)
 
     def check(self) -> str:
@@ -179,14 +179,14 @@ class Versions:
         record = check_recipe(recipe, DEFAULTS, note=ignore)
         write_record(recipe, record)
         if not record.passed:
-            raise RuntimeFailure(f"golden check failed: {record.summary}; nothing is inspected")
+            raise RuntimeFailure(Message("run_golden", why=record.summary))
         return record.summary
 
     def earlier(self) -> Path:
         """The model that `rollback` would put back."""
         recipe = self._recipe()
         if recipe is None:
-            raise UsageError("nothing runs yet, so there is nothing to go back to")
+            raise UsageError(Message("back_nothing"))
         folder, version = version_before(recipe)
         return folder / version.model
 
@@ -210,17 +210,10 @@ class Versions:
     def check_learnable(self) -> None:
         """Learning goes on from the fit: it must be what runs."""
         if self._recipe() is None:
-            raise UsageError("nothing runs yet that could learn; run the station first")
+            raise UsageError(Message("learn_no_run"))
         admit(self._project.recipe, self._trust)
         if not self.is_installed():
-            raise UsageError(
-                "what runs is not the last fit, so learning would not go on from it; press Run to "
-                "install the fit, or fit again"
-            )
-
-    def golden_bad(self) -> list[Path]:
-        """Golden pictures of bad parts."""
-        return images_in(self._project.recipe / "golden" / "bad")
+            raise UsageError(Message("learn_other_fit"))
 
     def _recipe(self) -> Recipe | None:
         there = (self._project.recipe / RECIPE).is_file()
@@ -249,7 +242,7 @@ class Versions:
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
         with temporary_folder(folder.parent, name=folder.name) as place:
             recipe = make_recipe(place / folder.name, self.model, settings)
-            write_expected(recipe, self._approve(recipe))
+            write_approval(recipe, self._approve(recipe))
             recipe.folder.rename(folder)
         return read_recipe(folder)
 
@@ -260,18 +253,18 @@ class Versions:
                 change.path(f"golden/{label}")
             draft = replace(recipe, folder=change.staging)
             master = [read_image(path) for path in master_files(recipe)]
-            stage_expected(change, self._approve(draft, master=master))
+            stage_approval(change, self._approve(draft, master=master))
             stage_model(change, recipe, self.model)
 
-    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Expected:
+    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Approval:
         """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with opened_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
+        with open_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
             for label in LABELS:
                 (recipe.golden / label).mkdir(parents=True, exist_ok=True)
             passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
             self._copy_right(judge, "bad", most=GOLDEN_BAD)
             if not passed:
-                raise RuntimeFailure("no good picture is judged good by the model; fit again")
+                raise RuntimeFailure(Message("run_no_golden"))
             return approve(judge, master=master)
 
     def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:
@@ -283,7 +276,7 @@ class Versions:
         for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
             if copied == most:
                 break
-            verdict = judge.look(read_image(path), name=path.name).verdict
+            verdict = judge.score(read_image(path), name=path.name).verdict
             right = verdict == "good" if label == "good" else is_alarming(verdict)
             if not right:
                 self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
+from typing import Any
 
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.messages import Message
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
     Answer,
-    Asked,
     LivePictures,
     Refused,
+    Request,
     Route,
     health_answer,
     html_answer,
@@ -29,7 +31,6 @@ from edgeseg.teach.page_files import page_html
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits
 from edgeseg.teach.project import Kind, check_picture_name
-from edgeseg.teach.said import told
 from edgeseg.teach.service import TeachService
 from edgeseg.teach.uploads import Uploads
 
@@ -40,7 +41,7 @@ MAX_WIDTH = 4096  # pixels of a picture that is asked for
 _UPLOAD_S = 120.0  # a telephone at the far end of the hall
 _STILL_S = 3.0
 
-Reply = Callable[[Asked], Answer | LivePictures]
+Reply = Callable[[Request], Answer | LivePictures]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def serve(
         access=access,
         port=options.port,
         on_error=on_error,
-        refusal=told,
+        refusal=lambda sentence: for_page({"error": sentence}),
     )
     server.start()
     return server
@@ -177,24 +178,24 @@ def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
 
 
 def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]:
-    def state(asked: Asked) -> Answer:
+    def state(asked: Request) -> Answer:
         person = {"role": asked.role, "roles": access.supervisor_token is not None}
         about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
         return _told({**about, **person, **service.state()})
 
-    def picture(asked: Asked) -> Answer:
+    def picture(asked: Request) -> Answer:
         (kind, name), width = asked.caught, _width(asked)
         return jpeg_answer(service.picture_jpeg(_kind(kind), check_picture_name(name), width=width))
 
-    def alarms(asked: Asked) -> Answer:
+    def alarms(asked: Request) -> Answer:
         most = min(asked.whole("most") or KEPT, KEPT)
         return _told(service.alarms(asked.query.get("after", ""), most=most))
 
-    def history(asked: Asked) -> Answer:
+    def history(asked: Request) -> Answer:
         most = min(asked.whole("most") or MAX_HISTORY, MAX_HISTORY)
         return _told(service.history(most=most))
 
-    def alarm(asked: Asked) -> Answer:
+    def alarm(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
         return jpeg_answer(service.alarm_jpeg(name, width=_width(asked)))
 
@@ -217,21 +218,21 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
-    def capture(asked: Asked) -> Answer:
+    def capture(asked: Request) -> Answer:
         kind = asked.values(OfKind, '{"kind": "good" or "bad"}').kind
         return _told(service.capture(kind=_taken(kind)))
 
-    def auto(asked: Asked) -> Answer:
+    def auto(asked: Request) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
         return _told(service.auto_capture(asked.values(Mode, expected).mode))
 
-    def mark(asked: Asked) -> Answer:
+    def mark(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
         said = asked.values(Marked, expected)
         alarm = check_picture_name(said.alarm)
         return _told(service.mark(alarm, said.mark, who=asked.role, name=said.name))
 
-    def withdraw(asked: Asked) -> Answer:
+    def withdraw(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
         said = asked.values(Withdrawn, expected)
         by = Author(who=asked.role, name=check_name_of_person(said.name))
@@ -246,41 +247,41 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 
 def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def named(act: Callable[[str], object]) -> Reply:
-        def reply(asked: Asked) -> Answer:
+        def reply(asked: Request) -> Answer:
             name = asked.values(Named, '{"name": "PICTURE"}').name
             return _told(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
-        def reply(asked: Asked) -> Answer:
+        def reply(asked: Request) -> Answer:
             asked.values(Nothing, "{}")
             return _told(act())
 
         return reply
 
-    def region(asked: Asked) -> Answer:
+    def region(asked: Request) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionDrawn, expected)
-        return _told({**service.set_region(named_values(asked.body)), "view": service.view()})
+        return _told({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
-    def fit(asked: Asked) -> Answer:
+    def fit(asked: Request) -> Answer:
         wish = asked.values(FitWish, '{"backbone": "NAME"} or {}')
         return _told(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
-    def choose(asked: Asked) -> Answer:
+    def choose(asked: Request) -> Answer:
         wish = asked.values(Rate, '{"per_thousand": NUMBER, "name": "WHO"}')
         return _told(service.choose(float(wish.per_thousand), name=wish.name))
 
-    def learn(asked: Asked) -> Answer:
+    def learn(asked: Request) -> Answer:
         name = asked.values(Person, '{"name": "WHO"}').name
         return _told(service.learn(who=asked.role, name=name))
 
-    def confirm(asked: Asked) -> Answer:
+    def confirm(asked: Request) -> Answer:
         name = asked.values(Person, '{"name": "WHO"}').name
         return _told(service.confirm(who=asked.role, name=name))
 
-    def rollback(asked: Asked) -> Answer:
+    def rollback(asked: Request) -> Answer:
         asked.values(Nothing, "{}")
         return _told(service.rollback(who=asked.role))
 
@@ -302,7 +303,7 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
 def _upload(service: TeachService) -> Route:
     uploads = Uploads(largest=MAX_UPLOAD)
 
-    def upload(asked: Asked) -> Answer:
+    def upload(asked: Request) -> Answer:
         kind = _taken(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
         with uploads.turn():
@@ -318,7 +319,7 @@ def _upload(service: TeachService) -> Route:
     )
 
 
-def _pictures(service: TeachService, asked: Asked) -> Answer:
+def _pictures(service: TeachService, asked: Request) -> Answer:
     """A part of a list, and no more than that of any list."""
     return _told(
         service.pictures(
@@ -331,8 +332,31 @@ def _pictures(service: TeachService, asked: Asked) -> Answer:
 
 
 def _told(value: object) -> Answer:
-    """With the keys of sentences, for a page in another language."""
-    return json_answer(told(value))
+    """Answer with the keys of sentences, for a page in another language."""
+    return json_answer(for_page(value))
+
+
+def for_page(value: Any) -> Any:
+    """Plain values: messages in words, with their keys and values as `NAME_said` beside them."""
+    if isinstance(value, Message):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [for_page(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    said = {f"{name}_said": _keys(item) for name, item in value.items()}
+    return {
+        **{name: for_page(item) for name, item in value.items()},
+        **{name: keys for name, keys in said.items() if keys},
+    }
+
+
+def _keys(value: object) -> Any:
+    """What is said by a message or by a list of them; None: neither."""
+    if isinstance(value, Message):
+        return value.to_json()
+    messages = value if isinstance(value, list) else []
+    return [item.to_json() for item in messages if isinstance(item, Message)] or None
 
 
 def _kind(text: str) -> Kind:
@@ -349,5 +373,5 @@ def _taken(kind: Kind) -> Kind:
     return kind
 
 
-def _width(asked: Asked) -> int:
+def _width(asked: Request) -> int:
     return min(asked.whole("width"), MAX_WIDTH) or MAX_WIDTH

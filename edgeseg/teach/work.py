@@ -3,6 +3,8 @@
     service: Work.start --stdin {"job": "fit", "project": FOLDER, "folder": FOLDER}--> child: main
     child: Teller --stdout {"share": 0.4, "sentence": ...}, then {"done": ...} or {"failed": ...}-->
 
+A sentence is a message, {"key", "values"}, or words without a key; what failed is an error's parts.
+
 The child works in a folder that nobody else looks at. What it made takes its place in the project
 only after it has ended well; a child that fails, is cancelled or killed leaves what was there. The
 end of its standard input ends the child.
@@ -21,11 +23,12 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeVar
 
-from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.extras import install_command
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.memory_limit import out_of_memory
-from edgeseg.base.plain import Malformed, named_values
+from edgeseg.base.messages import Message, Setting, Words, read_words
+from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.teach.project import Project
 
 CHILD = (sys.executable, "-m", "edgeseg.teach.work")
@@ -40,7 +43,7 @@ _LOWEST = 19  # niceness
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 Item = TypeVar("Item")
-Finish = Callable[[Path, dict[str, Any]], str]  # takes the folder and the result; a sentence
+Finish = Callable[[Path, dict[str, Any]], Words]  # takes the folder and the result; a sentence
 
 
 class Work:
@@ -49,7 +52,9 @@ class Work:
     def __init__(self, project: Project, *, command: Sequence[str] = CHILD) -> None:
         self._project, self._command = project, tuple(command)
         self._lock = threading.Lock()
-        self._state, self._share, self._sentence = "none", 0.0, ""
+        self._state, self._share = "none", 0.0
+        self._sentence: Words = ""
+        self._setting: Setting | None = None  # that a failure is about
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
         self._cancelled = False
@@ -62,31 +67,34 @@ class Work:
     def facts(self) -> dict[str, Any]:
         """For `state`."""
         with self._lock:
-            return {"state": self._state, "share": self._share, "sentence": self._sentence}
+            facts = {"state": self._state, "share": self._share, "sentence": self._sentence}
+            named = self._setting
+            setting = None if named is None else {"name": named.name, "value": str(named.value)}
+            return {**facts, "setting": setting}
 
     def start(
         self,
         job: str,
         *,
         finish: Finish,
-        sentence: str,
+        sentence: Words,
         around: AbstractContextManager[None] = _NOTHING,
     ) -> None:
         """Begin; UsageError while another is under way. All of it is done within `around`."""
 
-        def through_child() -> str:
+        def through_child() -> Words:
             with around, temporary_folder(self._project.folder, name=job) as folder:
                 return finish(folder, self._through(job, folder))
 
         self.start_here(through_child, sentence=sentence)
 
-    def start_here(self, do: Callable[[], str], *, sentence: str) -> None:
+    def start_here(self, do: Callable[[], Words], *, sentence: Words) -> None:
         """The same for what needs no child: it gives a sentence, or fails."""
         with self._lock:
             if self._state == "running":
-                raise UsageError(f"still at work ({self._sentence}); wait for it, or cancel it")
+                raise UsageError(Message("work_busy", what=self._sentence))
             self._state, self._share, self._sentence = "running", 0.0, sentence
-            self._cancelled = False
+            self._cancelled, self._setting = False, None
         self._thread = threading.Thread(target=self._run, args=(do,), name="job", daemon=True)
         self._thread.start()
 
@@ -94,7 +102,7 @@ class Work:
         """End it; nothing of it stays."""
         with self._lock:
             if self._state != "running":
-                raise UsageError("nothing is under way that could be cancelled")
+                raise UsageError(Message("work_none"))
             self._cancelled = True
             process = self._process
         if process is not None:
@@ -106,25 +114,25 @@ class Work:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
-    def _run(self, do: Callable[[], str]) -> None:
+    def _run(self, do: Callable[[], Words]) -> None:
         give_way_here()
         try:
             self._end_as("done", do())
         except EdgesegError as error:
-            self._end_as("cancelled" if self._cancelled else "failed", str(error))
+            state = "cancelled" if self._cancelled else "failed"
+            self._end_as(state, words_of(error), setting=error.setting)
         except OSError as error:
             self._end_as("failed", f"{error.filename or self._project.folder}: {error.strerror}")
         except Exception as error:  # a defect of the program: nothing stays under way for ever
-            self._end_as(
-                "failed", f"ended by a defect of edgeseg ({type(error).__name__}: {error})"
-            )
+            kind = type(error).__name__
+            self._end_as("failed", Message("work_defect", kind=kind, what=str(error)))
             raise
 
-    def _end_as(self, state: str, sentence: str) -> None:
+    def _end_as(self, state: str, sentence: Words, *, setting: Setting | None = None) -> None:
         with self._lock:
             self._process = None
             self._share = 1.0 if state == "done" else self._share
-            self._sentence = sentence
+            self._sentence, self._setting = sentence, setting
             self._state = state  # last: whoever sees it finds the rest
 
     def _through(self, job: str, folder: Path) -> dict[str, Any]:
@@ -148,9 +156,9 @@ class Work:
             )
             code = process.wait()
             if self._cancelled:
-                raise EdgesegError("cancelled; what was there before stays")
+                raise EdgesegError(Message("work_cancelled"))
             if "failed" in last:
-                raise EdgesegError(str(last["failed"]))
+                raise EdgesegError.from_json(last["failed"])
             if code or "done" not in last:
                 raise EdgesegError(_why(code, log))
             done = last["done"]
@@ -165,7 +173,7 @@ class Work:
             process.stdin.flush()
             for line in process.stdout:
                 with suppress(Malformed):
-                    last = named_values(line)
+                    last = parse_object(line)
                     self._follow(last)
         except OSError:
             pass  # it has died: its exit code says how
@@ -180,7 +188,7 @@ class Work:
         if isinstance(share, int | float) and "sentence" in told:
             with self._lock:
                 self._share = max(self._share, min(1.0, float(share)))
-                self._sentence = str(told["sentence"])
+                self._sentence = read_words(told["sentence"])
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -194,17 +202,17 @@ def _end(process: "subprocess.Popen[str]") -> None:
             continue
 
 
-def _why(code: int, log: IO[str]) -> str:
+def _why(code: int, log: IO[str]) -> Message:
     """Of a child that died without a word; its last line is the best there is."""
     if code == -signal.SIGKILL:
-        return "its process was killed, perhaps for want of memory; what was there before stays"
+        return Message("work_killed")
     if code < 0:
-        return f"its process ended by signal {-code}; what was there before stays"
+        return Message("work_signal", n=-code)
     log.seek(0, os.SEEK_END)
     log.seek(max(0, log.tell() - _TAIL))
     lines = log.read().strip().splitlines()
     said = lines[-1][:300] if lines else f"exit code {code}"
-    return f"its process has failed ({said}); what was there before stays"
+    return Message("work_failed", why=said)
 
 
 class Teller:
@@ -220,24 +228,29 @@ class Teller:
             self._out.write(json.dumps(facts) + "\n")
             self._out.flush()
 
-    def at(self, share: float, sentence: str) -> None:
+    def fail(self, error: EdgesegError) -> None:
+        """The last line of a job that has failed."""
+        self.tell(failed=error.to_json())
+
+    def at(self, share: float, sentence: Message) -> None:
         """So far."""
         self._share = share
-        self.tell(share=round(share, 3), sentence=sentence)
+        self.note(sentence)
 
-    def note(self, text: str) -> None:
+    def note(self, text: Words) -> None:
         """A line about what is going on."""
-        self.tell(share=round(self._share, 3), sentence=text)
+        sentence = text.to_json() if isinstance(text, Message) else text
+        self.tell(share=round(self._share, 3), sentence=sentence)
 
-    def progress(self, items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
+    def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
         """A loop of the fit; how many there will be nobody knows, the first is the longest."""
         begin = self._share
         span = 0.6 * (_LOOPS_END - begin)
         for done, item in enumerate(items):
             part = min(1.0, done / max(1, length))
-            self.at(begin + span * part, f"{label}: {done} of {length}")
+            self.at(begin + span * part, Message("work_so_far", what=label, n=done, n_all=length))
             yield item
-        self.at(begin + span, f"{label}: {length} of {length}")
+        self.at(begin + span, Message("work_so_far", what=label, n=length, n_all=length))
 
 
 def _job(name: str) -> Callable[[Project, Path, Teller], dict[str, Any]]:
@@ -255,14 +268,15 @@ def do_job(job: dict[str, Any], teller: Teller) -> int:
         teller.tell(done=done)
         return 0
     except EdgesegError as error:
-        teller.tell(failed=str(error))
+        teller.fail(error)
     except ModuleNotFoundError as error:
         install = install_command(error.name or "") or f"pip install {error.name}"
-        teller.tell(failed=f"{error.name} is not installed here; run: {install}")
+        message = Message("work_not_installed", name=error.name, command=install)
+        teller.fail(EdgesegError(message))
     except Exception as error:
         if not out_of_memory(error):
             raise
-        teller.tell(failed="not enough memory; close other programs, or take fewer pictures")
+        teller.fail(EdgesegError(Message("work_memory")))
     return 1
 
 

@@ -1,9 +1,9 @@
-"""A rectangle that all parts have: where it is in a picture, and how much it is like it was.
+"""Find a part by a rectangle that all parts have: where it is now, and how similar it looks.
 
     picture, small --correlation over shifts and angles--> starts
     starts, larger --ECC on the rectangle alone--> pose and likeness
 
-Never on the whole part: a defect must not move it.
+The rest of the part is never compared: a defect must not move it.
 """
 
 import base64
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.images import decode_image, encode_png
-from edgeseg.vision.locate import Found, Grey, held, nothing
+from edgeseg.vision.locate import Found, Grey, judge_pose, no_pose
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Matrix, Pose, Roi, chained, warped
+from edgeseg.vision.pose import Matrix, Pose, Roi, compose, warp
 
 LOOKING_AROUND = "blob,background=yes"  # of locate=
 BLOBS = ("blob", LOOKING_AROUND)
@@ -72,32 +73,32 @@ class Anchor:
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
         """Look for the rectangle: everywhere within reach, then exactly where it is."""
-        match = self.matched(image_hwc)
+        match = self.match(image_hwc)
         if match is None:
-            return nothing("its rectangle is out of reach", self.home_xy, self.places)
+            return no_pose("its rectangle is out of reach", self.home_xy, self.places)
         pose, likeness = match
         oddness = (1 - likeness) / max(self.limit, 1e-9)
         reason = f"its rectangle is like that of the good images by {likeness:.2f} only"
-        return held(pose, oddness, "" if oddness <= 1 else reason, self.places)
+        return judge_pose(pose, oddness, "" if oddness <= 1 else reason, self.places)
 
-    def matched(self, image_hwc: NDArray[np.uint8]) -> tuple[Pose, float] | None:
-        """Where a picture is most like the rectangle, and how much; None: it does not fit in."""
-        starts = self._searched(image_hwc)
+    def match(self, image_hwc: NDArray[np.uint8]) -> tuple[Pose, float] | None:
+        """Return the best pose of the rectangle and its likeness; None where it does not fit in."""
+        starts = self._search(image_hwc)
         if not starts:
             return None
-        pose, likeness = self._refined(image_hwc, starts[0])
+        pose, likeness = self._refine(image_hwc, starts[0])
         out = self.places is not None and self.places.oddness(pose) > 1.0
         if out or 1 - likeness > _DOUBT * self.limit:
             # The small picture may have misled: other angles, and where it usually is.
             usual = [] if self.places is None else [self.places.usual(self.home_xy)]
             for start in [*usual, *starts[1:_STARTS]]:
-                other, as_like = self._refined(image_hwc, start)
+                other, as_like = self._refine(image_hwc, start)
                 if as_like > likeness:
                     pose, likeness = other, as_like
         return pose, likeness
 
-    def _searched(self, image_hwc: NDArray[np.uint8]) -> list[Pose]:
-        """The best shift of every angle to a pixel of the small picture, the best angle first."""
+    def _search(self, image_hwc: NDArray[np.uint8]) -> list[Pose]:
+        """Return the best shift of every angle, to a pixel of the small picture, the best first."""
         (x, y), (height, width) = self.home_xy, image_hwc.shape[:2]
         step = coarse_step(self.box)
         half_w, half_h = self.reach + self.box.w / 2, self.reach + self.box.h / 2
@@ -105,7 +106,7 @@ class Anchor:
         right, bottom = min(width, math.ceil(x + half_w)), min(height, math.ceil(y + half_h))
         if left >= right or top >= bottom:
             return []
-        window = _shrunk_green(image_hwc[top:bottom, left:right], step)
+        window = _shrink_green(image_hwc[top:bottom, left:right], step)
         found: list[tuple[float, int, int, float]] = []  # likeness, place in the window, angle
         # Every second angle everywhere, and those between them where the best of these was.
         for number in sorted(range(len(self.angles)), key=lambda each: each % 2):
@@ -132,46 +133,46 @@ class Anchor:
             for _, at_x, at_y, angle in sorted(found, reverse=True)
         ]
 
-    def _refined(self, image_hwc: NDArray[np.uint8], pose: Pose) -> tuple[Pose, float]:
-        """Shift and turn of the rectangle alone by ECC; as it was where that does not settle."""
+    def _refine(self, image_hwc: NDArray[np.uint8], pose: Pose) -> tuple[Pose, float]:
+        """Refine a pose by ECC on the rectangle alone; keep it where ECC does not converge."""
         template, factor = self._templates[-1], max(self.box.w, self.box.h) / _FINE
         height, width = template.shape
         margin = round(_MARGIN * max(height, width))
         size_hw = (height + 2 * margin, width + 2 * margin)
         around = _around(self.home_xy, size_hw, factor)
-        patch = _warped_green(image_hwc, chained(pose.matrix, around), size_hw)
+        patch = _warp_green(image_hwc, compose(pose.matrix, around), size_hw)
         if patch.std() < _FLAT * template.std():
             return pose, 0.0  # of a flat picture OpenCV says that it is like any other
         start = np.array([[1, 0, margin], [0, 1, margin]], np.float32)
         try:
-            likeness, warp = cv2.findTransformECC(
+            likeness, moved = cv2.findTransformECC(
                 template, patch, start, cv2.MOTION_EUCLIDEAN, _STEPS, _everywhere(patch), 5
             )
         except cv2.error:  # it did not converge
-            likeness, warp = _likeness(template, patch[margin:-margin, margin:-margin]), start
+            likeness, moved = _likeness(template, patch[margin:-margin, margin:-margin]), start
         # From the rectangle as it was to where the patch shows it, in pixels of the camera.
-        middle = warp[:, :2] @ ((width - 1) / 2, (height - 1) / 2) + warp[:, 2]
+        middle = moved[:, :2] @ ((width - 1) / 2, (height - 1) / 2) + moved[:, 2]
         off = middle - ((size_hw[1] - 1) / 2, (size_hw[0] - 1) / 2)
         home = np.array(self.home_xy) + factor * off
         x, y = pose.matrix[:, :2] @ home + pose.matrix[:, 2]
-        turned = pose.degrees - math.degrees(math.atan2(warp[1, 0], warp[0, 0]))
+        turned = pose.degrees - math.degrees(math.atan2(moved[1, 0], moved[0, 0]))
         return Pose(x=float(x), y=float(y), degrees=turned, home_xy=self.home_xy), float(likeness)
 
 
 def coarse_step(box: Roi) -> int:
-    """Pixels that become one where a rectangle is searched for; fours, of which one row is read."""
+    """Return how many pixels become one for the search; from four on, a multiple of four."""
     step = max(1, min(box.w, box.h) // _COARSE)
     return step if step < _ROWS else math.ceil(step / _ROWS) * _ROWS
 
 
 def coarse_hw(box: Roi) -> tuple[int, int]:
-    """The size of a rectangle's picture where it is searched for."""
+    """Return the size of a rectangle's picture for the search."""
     step = coarse_step(box)
     return max(1, box.h // step), max(1, box.w // step)
 
 
 def fine_hw(box: Roi) -> tuple[int, int]:
-    """And where its place is refined."""
+    """Return the size of a rectangle's picture for the refinement."""
     factor = max(box.w, box.h) / _FINE
     return max(1, round(box.h / factor)), max(1, round(box.w / factor))
 
@@ -179,7 +180,7 @@ def fine_hw(box: Roi) -> tuple[int, int]:
 def anchor_pictures(
     image_hwc: NDArray[np.uint8], box: Roi, angles: tuple[float, ...]
 ) -> tuple[str, ...]:
-    """The rectangle of a good image as it looks turned by each angle, and as it is, larger."""
+    """Cut the rectangle out of a good image: small and turned by each angle, then larger."""
     home = (box.x + box.w / 2, box.y + box.h / 2)
     step, fine = coarse_step(box), max(box.w, box.h) / _FINE
     small_hw, larger_hw = coarse_hw(box), fine_hw(box)
@@ -187,14 +188,14 @@ def anchor_pictures(
     for angle in angles:
         # A part that turns one way shows in its rectangle what lay the other way before.
         back = Pose(x=home[0], y=home[1], degrees=-angle, home_xy=home)
-        matrix = chained(back.matrix, _around(home, small_hw, step))
-        pictures.append(_warped_green(image_hwc, matrix, small_hw))
-    pictures.append(_warped_green(image_hwc, _around(home, larger_hw, fine), larger_hw))
+        matrix = compose(back.matrix, _around(home, small_hw, step))
+        pictures.append(_warp_green(image_hwc, matrix, small_hw))
+    pictures.append(_warp_green(image_hwc, _around(home, larger_hw, fine), larger_hw))
     return tuple(_png(picture) for picture in pictures)
 
 
 def _around(middle_xy: tuple[float, float], size_hw: tuple[int, int], scale: float) -> Matrix:
-    """From places of a small picture to places around a middle."""
+    """Return the matrix from a small picture to the camera's, both with the same middle."""
     height, width = size_hw
     return np.array(
         [
@@ -204,11 +205,11 @@ def _around(middle_xy: tuple[float, float], size_hw: tuple[int, int], scale: flo
     )
 
 
-def _shrunk_green(image_hwc: NDArray[np.uint8], step: int) -> Grey:
-    """The channel that BGR and RGB have in common, in pixels of step x step.
+def _shrink_green(image_hwc: NDArray[np.uint8], step: int) -> Grey:
+    """Shrink the green channel, which BGR and RGB have in common, to pixels of step x step.
 
-    Of each some rows are enough, and a row is read from end to end: a copy of every few pixels
-    would take longer than all the rest.
+    Only some rows of each step are read, from end to end: a copy of every few pixels would take
+    longer than all the rest.
     """
     height, width = max(1, image_hwc.shape[0] // step), max(1, image_hwc.shape[1] // step)
     skip = max(1, step // _ROWS)
@@ -222,16 +223,16 @@ def _everywhere(picture: Grey) -> Grey:
     return np.full(picture.shape, 255, np.uint8)
 
 
-def _warped_green(image_hwc: NDArray[np.uint8], matrix: Matrix, size_hw: tuple[int, int]) -> Grey:
-    """The same channel as a small picture sees it; of large ones every few pixels are enough."""
+def _warp_green(image_hwc: NDArray[np.uint8], matrix: Matrix, size_hw: tuple[int, int]) -> Grey:
+    """Resample the green channel for a small picture; of large pictures every few pixels do."""
     skip = max(1, int(np.linalg.norm(matrix[:, :2], axis=0).min()) // 4)
     if skip == 1:
-        return warped(image_hwc[..., 1], matrix, size_hw)
+        return warp(image_hwc[..., 1], matrix, size_hw)
     first = skip // 2
     sparse = np.ascontiguousarray(image_hwc[first::skip, first::skip, 1])
     local: Matrix = matrix / skip
     local[:, 2] = (matrix[:, 2] - first - 0.5) / skip + 0.5
-    return warped(sparse, local, size_hw)
+    return warp(sparse, local, size_hw)
 
 
 def _likeness(first: Grey, second: Grey) -> float:
@@ -247,7 +248,7 @@ def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
         data = base64.b64decode(text, validate=True)
         picture = decode_image(data, name="picture", max_pixels=_MOST_PIXELS)[..., 1]
     except (ValueError, DatasetError) as error:  # not base64, or not a picture
-        raise UsageError(f"anchor: {error}; fit the model again") from None
+        raise UsageError("anchor: ", error, "; fit the model again") from None
     if picture.shape != size_hw:
         raise UsageError(
             f"anchor: a picture of {picture.shape[0]}x{picture.shape[1]}, expected {size_hw[0]}x"
@@ -257,13 +258,13 @@ def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
 
 
 def check_locate(text: str) -> None:
-    """Refuse what is no way to find parts."""
+    """Refuse an unknown value of `locate`."""
     if text not in ("", *BLOBS):
         parse_anchor(text)
 
 
 def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
-    """Read `anchor:x,y,w,h`, `anchor:x,y,w,h,angles=10`: plus and minus so many degrees."""
+    """Read `anchor:x,y,w,h` or `anchor:x,y,w,h,angles=10`, which is 10 degrees both ways."""
     kind, _, numbers = text.partition(":")
     box, _, most = numbers.partition(",angles=")
     try:
@@ -275,8 +276,8 @@ def parse_anchor(text: str) -> tuple[Roi, tuple[float, ...]]:
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"locate={text!r}: expected blob, {LOOKING_AROUND}, anchor:x,y,w,h or "
-            "anchor:x,y,w,h,angles=10"
+            Setting("locate", repr(text)),
+            f": expected blob, {LOOKING_AROUND}, anchor:x,y,w,h or anchor:x,y,w,h,angles=10",
         ) from None
     count = math.ceil(reach / _STEP)
     angles = tuple(np.linspace(-reach, reach, 2 * count + 1).tolist()) if count else (0.0,)

@@ -1,20 +1,21 @@
-"""How bright and how sharp a frame is, held against good images: dark, glaring or blurred frames.
+"""Brightness and sharpness of a frame, compared with good images: dark, glaring or blurred frames.
 
 input --appearance_of--> seven figures --GoodAppearance--> their range over good images
 range --limits--> AppearanceLimits --fault_in--> dark, bright, blurred or nothing
 
-A score tells how odd a part looks, and a part that can hardly be seen may look like none at all.
+A score tells how odd a part looks. A part that can hardly be seen may not look odd at all.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.plain import JsonObject
 from edgeseg.vision.picture_kinds import Colour, colour_of
 
 Fault = Literal["dark", "bright", "blurred"]
@@ -32,7 +33,7 @@ _DARK, _FLAT, _BLANK = 4.0, 2.0, 0.5
 
 
 def appearance_of(input_hwc: NDArray[np.uint8]) -> Appearance:
-    """The figures of a model's input, RGB (H, W, 3); 0.1 ms at 256x256."""
+    """Return the figures of a model's input, RGB (H, W, 3); takes 0.1 ms at 256x256."""
     grey = np.asarray(cv2.cvtColor(input_hwc, cv2.COLOR_RGB2GRAY), np.uint8)
     height, width = grey.shape
     quarters = cv2.resize(grey, (2, 2), interpolation=cv2.INTER_AREA).ravel().tolist()
@@ -45,13 +46,13 @@ def appearance_of(input_hwc: NDArray[np.uint8]) -> Appearance:
 
 
 def _detail(grey_hw: NDArray[np.uint8]) -> float:
-    """Mean size of the second differences."""
+    """Return the mean size of the second differences."""
     return float(cv2.norm(cv2.Laplacian(grey_hw, cv2.CV_16S), cv2.NORM_L1)) / grey_hw.size + _BLANK
 
 
 @dataclass(frozen=True, kw_only=True)
 class AppearanceLimits:
-    """Within these a frame looks as good images do."""
+    """Limits within which a frame looks as good images do."""
 
     lowest: Appearance
     brightest: Appearance  # of the four quarters: nothing is too sharp
@@ -63,7 +64,7 @@ class AppearanceLimits:
                 raise ValueError(f"{name}: expected {count} numbers")
 
     def fault_in(self, appearance: Appearance) -> Fault | None:
-        """What is wrong with a frame; None: it looks as good images do."""
+        """Return what is wrong with a frame; None where it looks as good images do."""
         below = [value < limit for value, limit in zip(appearance, self.lowest, strict=True)]
         if any(below[:QUARTERS]):
             return "dark"
@@ -71,8 +72,8 @@ class AppearanceLimits:
             return "bright"
         return "blurred" if any(below) else None
 
-    def widened(self, other: "AppearanceLimits") -> "AppearanceLimits":
-        """What either takes for good."""
+    def widen(self, other: "AppearanceLimits") -> "AppearanceLimits":
+        """Return limits that accept what either of the two accepts."""
         return AppearanceLimits(
             lowest=tuple(map(min, self.lowest, other.lowest)),
             brightest=tuple(map(max, self.brightest, other.brightest)),
@@ -82,7 +83,7 @@ class AppearanceLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class GoodAppearance:
-    """Sums over good images; those of parts of them join to those of all, exactly."""
+    """Sums over good images; sums of subsets add up exactly to those of the whole set."""
 
     count: int = 0
     grey: int = 0  # of them
@@ -100,7 +101,7 @@ class GoodAppearance:
 
     @classmethod
     def of(cls, appearances: Iterable[Appearance], *, grey: int = 0) -> "GoodAppearance":
-        """Of images one by one, so many of which are grey."""
+        """Sum over images; `grey` says how many of them are grey."""
         rows = np.array(list(appearances), np.int64).reshape(-1, FIGURES)
         if not len(rows):
             return cls()
@@ -110,8 +111,8 @@ class GoodAppearance:
             count=len(rows), grey=grey, lowest=lowest, highest=highest, total=total, squares=squares
         )
 
-    def joined(self, other: "GoodAppearance") -> "GoodAppearance":
-        """Of both sets of images."""
+    def merge(self, other: "GoodAppearance") -> "GoodAppearance":
+        """Return the sums over both sets of images."""
         if not (self.count and other.count):
             return self if self.count else other
         return GoodAppearance(
@@ -123,13 +124,13 @@ class GoodAppearance:
             squares=tuple(map(int.__add__, self.squares, other.squares)),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON values."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
     @property
     def limits(self) -> AppearanceLimits | None:
-        """What frames may look like; None: too few images to tell."""
+        """The limits for frames; None where there are too few images."""
         if self.count < FEWEST:
             return None
         margins = [

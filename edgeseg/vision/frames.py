@@ -1,4 +1,4 @@
-"""Frames that callers hand over: what they must be, and the order of their channels."""
+"""Checks of frames that callers pass in, and of the order of their channels."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Channels = Literal["rgb", "bgr"]  # OpenCV captures BGR
 
 
 def check_frame(frame_hwc: NDArray[np.uint8], channels: str, *, name: str = "frame") -> None:
-    """Refuse what is no picture, and channels whose order is not known."""
+    """Refuse what is not a picture, and an unknown order of channels."""
     if channels not in ("rgb", "bgr"):
         raise UsageError(f"channels={channels!r}: expected 'rgb', or 'bgr' for OpenCV's captures")
     if not isinstance(frame_hwc, np.ndarray):

@@ -1,10 +1,10 @@
-"""From the camera's picture to the model's input, and back: one geometry for all who go that way.
+"""The one mapping between the camera's picture and the model's input, in both directions.
 
     camera's picture --Geometry.view--> View --picture--> the model's input
     the model's input --View.to_frame--> boxes and maps in the camera's pixels
 
-The fit, the evaluation, the export's check and the stream all go through here, so that a part looks
-on the device as it was fitted. Without a region and a pose a view is the plain resize, bit for bit.
+The fit, the evaluation, the export's check and the stream all use it, so that a part looks on the
+device as it was fitted. Without a region and a pose a view is the plain resize, bit for bit.
 Coordinates count from the upper left corner of the upper left pixel: its middle is at 0.5, 0.5.
 """
 
@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.images import resize_image, resize_mask
 from edgeseg.vision.locate import Blob, Found
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Matrix, Polygon, Pose, Roi, chained, of_centres, warped
+from edgeseg.vision.pose import Matrix, Polygon, Pose, Roi, compose, for_opencv, warp
 
 __all__ = ["PLAIN", "Found", "Geometry", "Polygon", "Pose", "Roi", "View"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """How one picture of the camera becomes an input of the model."""
+    """The mapping of one camera picture to an input of the model."""
 
     frame_hw: tuple[int, int]  # of the camera's picture
     size_hw: tuple[int, int]  # of the input
@@ -35,19 +36,19 @@ class View:
     pose: Pose | None = None  # None: parts lie where they lay
 
     def picture(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The input, in one resampling."""
+        """Resample a picture to the input, in one step."""
         if self.pose is None:
             return resize_image(self.crop(image_hwc), self.size_hw)
-        return warped(image_hwc, self.to_frame, self.size_hw)
+        return warp(image_hwc, self.to_frame, self.size_hw)
 
     def mask(self, mask_hw: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """A mask of the camera's picture where the input shows it, by the nearest pixel."""
+        """Resample a mask of the camera's picture to the input, by the nearest pixel."""
         if self.pose is None:
             roi = self._box
             return resize_mask(mask_hw[roi.y : roi.y + roi.h, roi.x : roi.x + roi.w], self.size_hw)
         warped = cv2.warpAffine(
             mask_hw.astype(np.uint8),
-            of_centres(self.to_frame),
+            for_opencv(self.to_frame),
             self.size_hw[::-1],
             flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP,
             borderMode=cv2.BORDER_CONSTANT,
@@ -55,7 +56,7 @@ class View:
         return np.asarray(warped != 0, np.bool_)
 
     def crop(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """What people are shown: the region, or the whole picture where parts move in it."""
+        """Return what people are shown: the region, or the whole picture where parts move in it."""
         return image_hwc if self.roi is None or self.pose is not None else self.roi.crop(image_hwc)
 
     @property
@@ -67,23 +68,23 @@ class View:
 
     @property
     def corner_xy(self) -> tuple[int, int]:
-        """Where `crop` begins in the camera's picture."""
+        """The upper left corner of `crop` in the camera's picture."""
         return (0, 0) if self.roi is None or self.pose is not None else (self.roi.x, self.roi.y)
 
     @cached_property
     def to_frame(self) -> Matrix:
-        """From places of the input to places of the camera's picture."""
+        """The matrix from coordinates of the input to those of the camera's picture."""
         roi, (height, width) = self._box, self.size_hw
         scaled = np.array([[roi.w / width, 0.0, roi.x], [0.0, roi.h / height, roi.y]])
-        return scaled if self.pose is None else chained(self.pose.matrix, scaled)
+        return scaled if self.pose is None else compose(self.pose.matrix, scaled)
 
     @property
     def pixel_area(self) -> float:
-        """Camera's pixels that one pixel of the input stands for."""
+        """How many of the camera's pixels one pixel of the input stands for."""
         return self._box.w / self.size_hw[1] * self._box.h / self.size_hw[0]
 
     def inside(self, grid_hw: tuple[int, int]) -> NDArray[np.bool_] | None:
-        """Which cells (h, w) of a grid over the input the camera saw whole; None: all of them."""
+        """Return the cells (h, w) of a grid that the camera saw completely; None: all of them."""
         if self.pose is None:
             return None
         (rows, columns), (height, width) = grid_hw, self.size_hw
@@ -96,21 +97,19 @@ class View:
         cells = seen[:-1, :-1] & seen[1:, :-1] & seen[:-1, 1:] & seen[1:, 1:]
         return None if cells.all() else cells
 
-    def over_frame(
-        self, map_hw: NDArray[np.float32], size_hw: tuple[int, int] | None = None
-    ) -> NDArray[np.float32]:
-        """A map of the input laid over the whole picture of the camera; 0 where nothing looked.
+    def over_frame(self, map_hw: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Lay a map of the input over the whole picture of the camera; 0 outside of the input.
 
-        It keeps the map's own resolution, up to the camera's, unless a size is asked for.
+        It keeps the map's own resolution, up to the camera's.
         """
-        if self.roi is None and self.pose is None and size_hw is None:
+        if self.roi is None and self.pose is None:
             return map_hw
-        height, width = size_hw or self._map_hw
+        height, width = self._map_hw
         shrunk = np.diag([width / self.frame_hw[1], height / self.frame_hw[0]])
         matrix = np.hstack([shrunk @ self.to_frame[:, :2], shrunk @ self.to_frame[:, 2:]])
         laid = cv2.warpAffine(
             map_hw,
-            of_centres(matrix),
+            for_opencv(matrix),
             (width, height),
             flags=cv2.INTER_LINEAR,
             borderMode=cv2.BORDER_CONSTANT,
@@ -129,7 +128,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """Where a model looks; places are in pixels of the camera that it was fitted with."""
+    """The region a model looks at, in pixels of the camera that it was fitted with."""
 
     camera_hw: tuple[int, int] | None = None  # None: not looked at yet, before a fit
     roi: Roi | None = None
@@ -150,16 +149,17 @@ class Geometry:
         roi, camera_hw = self.roi, self.camera_hw
         if camera_hw is not None and roi is not None and not roi.fits(camera_hw):
             raise UsageError(
-                f"roi={roi}: does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; "
-                "expected x+w and y+h within them"
+                Setting("roi", roi),
+                f": does not lie within pictures of {camera_hw[1]}x{camera_hw[0]}; expected "
+                "x+w and y+h within them",
             )
 
-    def seen_by(self, camera_hw: tuple[int, int] | None) -> "Geometry":
-        """The same for pictures of this size."""
+    def for_camera(self, camera_hw: tuple[int, int] | None) -> "Geometry":
+        """Return the geometry for a camera with pictures of this size."""
         return replace(self, camera_hw=camera_hw)
 
     def check(self, frame_hw: tuple[int, int], *, name: str = "frame") -> None:
-        """Refuse a picture in whose pixels the places would be others."""
+        """Refuse a picture of another size, in which the coordinates would mean other places."""
         if self.camera_hw is not None and frame_hw != self.camera_hw:
             raise UsageError(
                 f"{name}: {frame_hw[1]}x{frame_hw[0]}, expected {self.camera_hw[1]}x"
@@ -168,7 +168,7 @@ class Geometry:
             )
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found | None:
-        """Where the part lies in this picture, in RGB or BGR; None where all lie alike."""
+        """Find the part in a picture, RGB or BGR; None where all parts lie alike."""
         if self.locator is None:
             return None
         found, usual = self.locator.find(image_hwc), self.usual
@@ -176,9 +176,9 @@ class Geometry:
 
     @property
     def usual(self) -> Pose | None:
-        """What inputs show: a part as it usually lies, so that least of it is beyond the picture.
+        """The pose of the part in inputs: where it usually lies, so that little of it is cut off.
 
-        None: as it lies in the picture that places are named in, where a region is named too.
+        None where inputs show the reference picture as it is, for example with a region.
         """
         places = None if self.locator is None else self.locator.places
         if self.locator is None or places is None or self.roi is not None:
@@ -187,35 +187,35 @@ class Geometry:
 
     @property
     def regions(self) -> tuple[Polygon, ...]:
-        """What people named, before the fit and after it."""
+        """The regions that people named, before the fit and after it."""
         return self.ignore + self.uncounted
 
     @property
     def painted(self) -> tuple[Polygon, ...]:
-        """What inputs do not show: what the fit was told, and what parts lie on, found by blob."""
+        """The regions painted over in inputs: those the fit knew, and the learned background."""
         learned = self.locator.background if isinstance(self.locator, Blob) else ()
         return self.ignore + learned
 
     @property
     def left_out(self) -> tuple[Polygon, ...]:
-        """All that does not count, painted or not."""
+        """All regions that do not count, painted over or not."""
         return self.painted + self.uncounted
 
     @property
     def places(self) -> Places | None:
-        """Where good parts lay, as `find` tells poses; None: not known, or not followed."""
+        """The places of good parts, in the terms of `find`; None where parts are not followed."""
         places = None if self.locator is None else self.locator.places
         return places if places is None or self.usual is None else replace(places, degrees=0.0)
 
     def view(
         self, frame_hw: tuple[int, int], size_hw: tuple[int, int], pose: Pose | None = None
     ) -> View:
-        """How a picture of this size becomes an input of that one."""
+        """Return the mapping of a picture of this size to an input of that size."""
         return View(frame_hw=frame_hw, size_hw=size_hw, roi=self.roi, pose=pose)
 
     @property
     def words(self) -> str:
-        """Where it looks, for people."""
+        """A description of where the model looks, for people."""
         parts = []
         if self.roi is not None:
             parts.append(f"the region {self.roi}")

@@ -1,11 +1,11 @@
-"""Regions that do not matter: read from files, hidden from the model, left out of maps and scores.
+"""Regions that do not matter: read from files, painted over, and left out of maps and scores.
 
     polygons --hidden_of--> pixels of the input --Hidden.paint--> the input without what is there
-    pixels --Hidden.kept--> cells that count --MapRule--> map and score of those alone
+    pixels --Hidden.kept_cells--> cells that count --MapRule--> map and score of those alone
 
-A cell that a region touches does not count. Regions that the fit knew are painted over as well,
-with the colour around them: a network looks beyond the cell, and its neighbours were fitted so.
-Regions that were named later are not: their neighbours were fitted on what lies there.
+A cell that a region touches does not count. Regions that the fit knew are also painted over with
+the colour around them: a network looks beyond the cell, and the neighbours were fitted that way.
+Regions that were named later are not painted over: their neighbours were fitted on what lies there.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _FAINT = 0.05  # share of a map's pixel that must come from cells that count
 
 
 def read_regions(path: Path) -> tuple[Polygon, ...]:
-    """Polygons of a JSON file, or the outlines of what is not black in a picture."""
+    """Read the polygons of a JSON file, or the outlines of what is not black in a picture."""
     if is_image_file(path):
         return outlines(read_mask(path), name=str(path))
     try:
@@ -38,11 +38,11 @@ def read_regions(path: Path) -> tuple[Polygon, ...]:
         raise UsageError(f"{path}: cannot be read ({error.strerror or error})") from None
     except Malformed as error:
         raise UsageError(f"{path}: {error}; {_EXPECTED}") from None
-    return _polygons(_listed(values), name=str(path))
+    return _polygons(_polygon_list(values), name=str(path))
 
 
-def _listed(values: Any) -> Any:
-    """The list of polygons: named, as labelme writes them, or as it is."""
+def _polygon_list(values: Any) -> Any:
+    """Return the list of polygons: under its name, as labelme writes it, or as it is."""
     if not isinstance(values, dict):
         return values
     if "polygons" in values:
@@ -84,7 +84,7 @@ def parse_region(text: str) -> Polygon:
 
 
 def outlines(mask_hw: NDArray[np.bool_], *, name: str) -> tuple[Polygon, ...]:
-    """A mask as polygons along the edges of its pixels; what has a hole is cut through it."""
+    """Return a mask as polygons along the edges of its pixels; a piece with a hole is cut open."""
     if not mask_hw.any():
         raise UsageError(f"{name}: all black, so nothing in it is ignored; paint white what is")
     polygons: list[Polygon] = []
@@ -107,7 +107,7 @@ def outlines(mask_hw: NDArray[np.bool_], *, name: str) -> tuple[Polygon, ...]:
 
 
 def _contours(mask_hw: NDArray[np.bool_]) -> tuple[list[Polygon], list[tuple[int, int]]]:
-    """Outlines of a mask, and where its holes begin and how wide they are."""
+    """Return the outlines of a mask, and the start and width of its holes."""
     # Four times as large, so that corners lie on the edges of pixels and not in their middles.
     large = cv2.copyMakeBorder(mask_hw.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT)
     large = cv2.resize(large, None, fx=4, fy=4, interpolation=cv2.INTER_NEAREST)
@@ -134,7 +134,7 @@ class Hidden:
 
     @cached_property
     def _pieces(self) -> list[tuple[NDArray[np.intp], ...]]:
-        """Of every painted piece its pixels (rows, columns), and those around it."""
+        """The pixels (rows, columns) of every painted piece, and those around it."""
         count, labels = cv2.connectedComponents(self.painted_hw.astype(np.uint8), connectivity=8)
         pieces = []
         for label in range(1, count):
@@ -144,15 +144,15 @@ class Hidden:
         return pieces
 
     def paint(self, input_hwc: NDArray[np.uint8]) -> None:
-        """Give every painted piece the mean colour around it, in place."""
+        """Paint every piece with the mean colour around it, in place."""
         for rows, columns, around_y, around_x in self._pieces:
             around = input_hwc[around_y, around_x]
             # Sums of whole numbers: the same on every machine.
             colour = (around.sum(axis=0, dtype=np.int64) * 2 + len(around)) // (2 * len(around))
             input_hwc[rows, columns] = colour.astype(np.uint8)
 
-    def kept(self, grid_hw: tuple[int, int]) -> NDArray[np.bool_]:
-        """Cells (h, w) that no region touches."""
+    def kept_cells(self, grid_hw: tuple[int, int]) -> NDArray[np.bool_]:
+        """Return the cells (h, w) that no region touches."""
         (rows, columns), (height, width) = grid_hw, self.pixels_hw.shape
         if height % rows or width % columns:
             raise UsageError(f"a grid of {rows}x{columns} does not divide {height}x{width} pixels")
@@ -160,8 +160,8 @@ class Hidden:
         return np.asarray(~cells.any(axis=(1, 3)), np.bool_)
 
 
-def painted(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:
-    """An input without what the fit was told to ignore; itself, where that is nothing."""
+def paint_ignored(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint8]:
+    """Return a copy of an input with ignored regions painted over; the input itself without any."""
     height, width = input_hwc.shape[:2]
     hidden = hidden_of(geometry, (height, width))
     if hidden is None or not hidden.painted_hw.any():
@@ -173,23 +173,25 @@ def painted(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[np.uint
 
 @lru_cache(maxsize=8)
 def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
-    """What a geometry ignores of inputs of this size; None: nothing."""
+    """Return what a geometry ignores of inputs of this size; None if nothing."""
     if geometry.camera_hw is None:
         return None
-    pixels_hw = _touched(geometry, geometry.left_out, size_hw)
+    pixels_hw = _touched_pixels(geometry, geometry.left_out, size_hw)
     if not pixels_hw.any():
         return None
-    painted_hw = _touched(geometry, geometry.painted, size_hw) if geometry.uncounted else pixels_hw
+    painted_hw = (
+        _touched_pixels(geometry, geometry.painted, size_hw) if geometry.uncounted else pixels_hw
+    )
     return Hidden(pixels_hw, painted_hw)
 
 
-def _touched(
+def _touched_pixels(
     geometry: Geometry, polygons: tuple[Polygon, ...], size_hw: tuple[int, int]
 ) -> NDArray[np.bool_]:
-    """Every pixel of the input (H, W) that a region touches, however little of it."""
+    """Return every pixel of the input (H, W) that a region touches, however little."""
     if not polygons or geometry.camera_hw is None:
         return np.zeros(size_hw, np.bool_)
-    drawn = drawn_regions(_as_shown(geometry, polygons), geometry.camera_hw)
+    drawn = polygon_mask(_as_shown(geometry, polygons), geometry.camera_hw)
     roi = geometry.roi
     if roi is not None:
         drawn = drawn[roi.y : roi.y + roi.h, roi.x : roi.x + roi.w]
@@ -202,7 +204,7 @@ def _touched(
 
 
 def _as_shown(geometry: Geometry, polygons: tuple[Polygon, ...]) -> tuple[Polygon, ...]:
-    """Polygons are named where the first good part lay, and inputs may show the usual one."""
+    """Move polygons from the reference picture to where inputs show the usual part."""
     usual = geometry.usual
     if usual is None:
         return polygons
@@ -213,8 +215,8 @@ def _as_shown(geometry: Geometry, polygons: tuple[Polygon, ...]) -> tuple[Polygo
     )
 
 
-def drawn_regions(polygons: tuple[Polygon, ...], size_hw: tuple[int, int]) -> NDArray[np.bool_]:
-    """All polygons as one mask (H, W)."""
+def polygon_mask(polygons: tuple[Polygon, ...], size_hw: tuple[int, int]) -> NDArray[np.bool_]:
+    """Draw all polygons as one mask (H, W)."""
     mask_hw = np.zeros(size_hw, np.uint8)
     for polygon in polygons:
         # Edges of pixels to their middles, in sixteenths of a pixel.
@@ -225,7 +227,7 @@ def drawn_regions(polygons: tuple[Polygon, ...], size_hw: tuple[int, int]) -> ND
 
 @dataclass(frozen=True, kw_only=True)
 class MapRule:
-    """Distances of cells to map and score, where not all cells count: what the graph does else."""
+    """The rule from distances of cells to map and score, for frames of which some do not count."""
 
     size_hw: tuple[int, int]
     grid_hw: tuple[int, int]
@@ -234,27 +236,27 @@ class MapRule:
 
     @property
     def operators(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Rows (H, h) and columns (w, W) of the interpolation with its blur."""
+        """The matrices (H, h) of rows and (w, W) of columns: interpolation with its blur."""
         return _operators(self)
 
     def map_of(
         self, grid_hw: NDArray[np.float32], kept_hw: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        """The map (H, W) of the cells that count; 0 where there is none near."""
+        """Return the map (H, W) of the cells that count; 0 where there is none near."""
         rows, columns = self.operators
         return (rows @ np.where(kept_hw, grid_hw, 0) @ columns) * self.gain(kept_hw)
 
-    def judged(
+    def judge(
         self, grid_hw: NDArray[np.float32], kept_hw: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float32], float]:
-        """Map and score of the cells that count; no number where none does."""
+        """Return map and score of the cells that count; the score is NaN where none does."""
         map_hw = self.map_of(grid_hw, kept_hw)
         if not kept_hw.any():
             return map_hw, float("nan")
         return map_hw, self.score_of(grid_hw, map_hw, kept_hw)
 
     def gain(self, kept_hw: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """What the map (H, W) of distances that are 0 elsewhere is multiplied with."""
+        """Return the factor for a map (H, W) made with 0 in cells that do not count."""
         rows, columns = self.operators
         share = rows @ kept_hw.astype(np.float32) @ columns
         height, width = (
@@ -269,7 +271,7 @@ class MapRule:
         map_hw: NDArray[np.float32],
         kept_hw: NDArray[np.bool_],
     ) -> float:
-        """Mean of the highest cells that count, or the highest pixel."""
+        """Return the mean of the highest cells that count, or the highest pixel."""
         if self.top == 1:
             return float(map_hw.max())
         values = grid_hw[kept_hw]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.base.files import atomic_path
+from edgeseg.base.messages import Setting
 from edgeseg.vision.arrays import open_array
 from edgeseg.vision.opencv_log import quiet_opencv
 from edgeseg.vision.picture_size import (
@@ -37,12 +38,12 @@ _AT_ONCE = 1 << 20  # values that are converted together
 
 
 def is_image_file(path: PurePath) -> bool:
-    """Whether a name promises a picture: a known suffix, and not hidden."""
+    """Return whether a name promises a picture: a known suffix, and not hidden."""
     return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The pictures directly in a folder, sorted by name."""
+    """Return the pictures directly in a folder, sorted by name."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if is_image_file(path) and path.is_file())
@@ -56,21 +57,21 @@ def read_image(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]
 def decode_image(
     data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS
 ) -> NDArray[np.uint8]:
-    """The same of the bytes of a file, wherever they come from."""
-    return _decoded(data, name=name, max_pixels=max_pixels)[0]
+    """Decode the bytes of a file to RGB (H, W, 3), as `read_image` does."""
+    return _decode_rgb(data, name=name, max_pixels=max_pixels)[0]
 
 
 def read_with_bits(
     path: Path, *, max_pixels: int = MAX_PIXELS
 ) -> tuple[NDArray[np.uint8], int | None]:
-    """A picture as `read_image` gives it, and how many of 16 bits it uses; None: it has 8."""
-    return _decoded(_read_bytes(path), name=path, max_pixels=max_pixels)
+    """Read a picture and how many of its 16 bits it uses; None where it has 8 bits."""
+    return _decode_rgb(_read_bytes(path), name=path, max_pixels=max_pixels)
 
 
-def _decoded(
+def _decode_rgb(
     data: bytes, *, name: Path | str, max_pixels: int
 ) -> tuple[NDArray[np.uint8], int | None]:
-    raw = _decode(name, data, max_pixels=max_pixels)
+    raw = _decode_bgr(name, data, max_pixels=max_pixels)
     used_bits = int(raw.max()).bit_length() if raw.dtype == np.uint16 else None
     picture_hwc = to_8_bit(raw, name=name)
     for rows in _strips(picture_hwc):  # in its place: a second one would double what it takes
@@ -81,7 +82,7 @@ def _decoded(
 def read_mask(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.bool_]:
     """Decode a mask to (H, W): every pixel that is not black is a defect."""
     data = _read_bytes(path)
-    pixels = _decode(path, data, max_pixels=max_pixels)
+    pixels = _decode_bgr(path, data, max_pixels=max_pixels)
     # JPEG rings around edges, so black is not quite black there; lossless masks may hold 0 and 1.
     black = 127 if data.startswith(JPEG) else 0
     brightest = np.maximum(np.maximum(pixels[..., 0], pixels[..., 1]), pixels[..., 2])
@@ -116,7 +117,7 @@ def read_video_frame(path: Path, index: int, *, max_pixels: int = MAX_PIXELS) ->
 
 
 def to_8_bit(pixels: NDArray[Any], *, name: Path | str) -> NDArray[np.uint8]:
-    """Pixels of 8 or 16 bits as 8 bits: of files and of cameras alike."""
+    """Convert pixels of 8 or 16 bits to 8 bits, from files and cameras alike."""
     if pixels.dtype == np.uint8:
         return pixels.astype(np.uint8, copy=False)
     if pixels.dtype == np.uint16:
@@ -130,7 +131,7 @@ def to_8_bit(pixels: NDArray[Any], *, name: Path | str) -> NDArray[np.uint8]:
 
 
 def _strips(pixels: NDArray[Any]) -> Iterator[slice]:
-    """Some rows at a time, so that what is made of them is small beside the picture."""
+    """Yield a few rows at a time, so that temporary copies are small beside the picture."""
     rows = max(1, _AT_ONCE // max(1, pixels[:1].size))
     for start in range(0, len(pixels), rows):
         yield slice(start, start + rows)
@@ -138,7 +139,7 @@ def _strips(pixels: NDArray[Any]) -> Iterator[slice]:
 
 def resize_image(image_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:
     """Resize a picture: area averaging if any axis shrinks, bilinear otherwise."""
-    height, width = _checked(size_hw)
+    height, width = _check_size(size_hw)
     if image_hwc.shape[:2] == (height, width):
         return image_hwc
     shrinks = height < image_hwc.shape[0] or width < image_hwc.shape[1]
@@ -149,7 +150,7 @@ def resize_image(image_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDAr
 
 def resize_mask(mask_hw: NDArray[np.bool_], size_hw: tuple[int, int]) -> NDArray[np.bool_]:
     """Resize a mask by the nearest pixel, so it stays binary."""
-    height, width = _checked(size_hw)
+    height, width = _check_size(size_hw)
     if mask_hw.shape == (height, width):
         return mask_hw
     # EXACT samples pixel centres; plain INTER_NEAREST is shifted by up to half a pixel.
@@ -160,13 +161,13 @@ def resize_mask(mask_hw: NDArray[np.bool_], size_hw: tuple[int, int]) -> NDArray
 
 
 def encode_png(picture: NDArray[np.uint8]) -> bytes:
-    """A picture, RGB (H, W, 3) or grey (H, W), without loss."""
+    """Encode a picture, RGB (H, W, 3) or grey (H, W), without loss."""
     # Level 1 takes half as long again as OpenCV's default and a third less room.
     return _encode(".png", picture, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 def encode_jpeg(picture: NDArray[np.uint8], *, quality: int) -> bytes:
-    """A picture, RGB (H, W, 3) or grey (H, W), for people and pages."""
+    """Encode a picture, RGB (H, W, 3) or grey (H, W), for people and pages."""
     return _encode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
 
 
@@ -195,7 +196,7 @@ def _encode(suffix: str, picture: NDArray[np.uint8], options: list[int]) -> byte
     return data.tobytes()
 
 
-def _checked(size_hw: tuple[int, int]) -> tuple[int, int]:
+def _check_size(size_hw: tuple[int, int]) -> tuple[int, int]:
     height, width = size_hw
     if height < 1 or width < 1:
         raise UsageError(f"image size {height}x{width}: expected a height and width of at least 1")
@@ -214,28 +215,31 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def check_pixels(size_hw: tuple[int, int], *, name: Path | str, max_pixels: int) -> None:
-    """Refuse a picture that is larger than anyone said pictures would be, before it is decoded."""
+    """Refuse a picture with more than `max_pixels`, before it is decoded."""
     check_header(PictureHeader(size_hw=size_hw), name=name, max_pixels=max_pixels)
 
 
 def check_header(header: PictureHeader, *, name: Path | str, max_pixels: int) -> None:
-    """The same of all that a file says: also of the bits of its channels and of its scans."""
+    """Refuse a file by its header: too many pixels, counting their bits, or too many scans."""
     height, width = header.size_hw
     if header.counted_pixels > max_pixels:
         deep = header.counted_pixels > height * width
         what = f" of {header.bits} bits, which count as {header.counted_pixels}," if deep else ""
         raise DatasetError(
-            f"{name}: {height}x{width} pixels{what} by its header, more than "
-            f"max_pixels={max_pixels}; if it is a real picture, allow so many"
+            f"{name}: {height}x{width} pixels{what} by its header, more than ",
+            Setting("max_pixels", max_pixels),
+            "; if it is a real picture, allow so many",
         )
     if header.scanned_pixels > MOST_SCANS * max_pixels:
         raise DatasetError(
-            f"{name}: {height}x{width} pixels in {header.scans} scans, which would take minutes: "
-            f"more than {MOST_SCANS} times max_pixels={max_pixels}; save it again, not progressive"
+            f"{name}: {height}x{width} pixels in {header.scans} scans, which would take "
+            f"minutes: more than {MOST_SCANS} times ",
+            Setting("max_pixels", max_pixels),
+            "; save it again, not progressive",
         )
 
 
-def _decode(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[Any]:
+def _decode_bgr(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[Any]:
     """Decode to BGR (H, W, 3) in the file's own depth."""
     header = picture_header(data)
     if header is not None:
@@ -275,7 +279,7 @@ def _jpeg_is_whole(data: bytes) -> bool:
 
 
 def _png_is_whole(data: bytes) -> bool:
-    """Chunks up to the end, and no more data than pixels: a decoder would inflate all of it."""
+    """Check all chunks, and that there is no more data than pixels: a decoder would inflate it."""
     at, left = len(PNG), most_png_data(data)
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")

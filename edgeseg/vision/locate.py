@@ -1,11 +1,11 @@
-"""Where a part lies in the camera's picture: the same code in the fit and in the stream.
+"""Find a part in the camera's picture, by the same code in the fit and in the stream.
 
     picture --Blob--> the piece that differs from the border: centre, axis, direction
     picture --Anchor (anchor.py)--> the place of a rectangle that all parts have
 
-Both work on a shrunken picture. What is less like the good images than they are like each other, or
-lies where none of them lay, is not found. It is looked at all the same, at its place or where it
-should be: what is wrong with it has to show.
+Both work on a shrunken picture. A part is not found where it is less like the good images than they
+are like each other, or lies where none of them lay. It is scored all the same, at its place or
+where it should be, so that the map shows what is wrong with it.
 """
 
 import math
@@ -29,7 +29,7 @@ _TRUSTED = 4 / 3  # times the limit: less like a part, it was hardly found at it
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What came of looking for a part."""
+    """The result of looking for a part."""
 
     pose: Pose | None  # None: nothing there that could be one
     oddness: float  # against the good images; above 1 it is outside their limits
@@ -38,22 +38,22 @@ class Found:
 
     @property
     def ok(self) -> bool:
-        """Whether this is a part where it may be."""
+        """Whether a part was found, at a place where a part may be."""
         return self.pose is not None and self.oddness <= 1.0
 
     @property
     def placed(self) -> bool:
-        """Whether a part lies there, odd as it may look: what is odd about it is its defect."""
+        """Whether a part lies there, however odd: its oddness is then its defect."""
         return self.pose is not None and self.look == self.pose
 
     def since(self, usual: Pose) -> "Found":
-        """The same against a picture whose part lies as usual."""
+        """Return the poses relative to a picture whose part lies as usual."""
         pose, look = (None if at is None else at.since(usual) for at in (self.pose, self.look))
         return replace(self, pose=pose, look=look)
 
 
-def held(pose: Pose, oddness: float, reason: str, places: Places | None) -> Found:
-    """A pose held against where good parts lay."""
+def judge_pose(pose: Pose, oddness: float, reason: str, places: Places | None) -> Found:
+    """Compare a pose with where good parts lay."""
     if places is None:  # learned before places were
         return Found(pose=pose, oddness=oddness, reason=reason, look=pose)
     away = places.oddness(pose)
@@ -64,8 +64,8 @@ def held(pose: Pose, oddness: float, reason: str, places: Places | None) -> Foun
     return Found(pose=pose, oddness=max(oddness, away), reason=reason, look=look)
 
 
-def nothing(reason: str, home_xy: tuple[float, float], places: Places | None) -> Found:
-    """No pose at all."""
+def no_pose(reason: str, home_xy: tuple[float, float], places: Places | None) -> Found:
+    """Return the result of a search that found nothing."""
     look = None if places is None else places.usual(home_xy)
     return Found(pose=None, oddness=math.inf, reason=reason, look=look)
 
@@ -85,24 +85,24 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Silhouette:
-    """What a piece covers of a shrunken picture."""
+    """The pixels of a shrunken picture that a piece covers."""
 
     mask_hw: NDArray[np.uint8]  # 1 inside its outline
     scale: float  # what a pixel of it is long in the camera's
 
     @property
     def piece(self) -> Piece:
-        """Its moments in the camera's pixels."""
+        """The piece, by the moments of these pixels."""
         mask_hw = self.mask_hw
         edges = (mask_hw[0], mask_hw[-1], mask_hw[:, 0], mask_hw[:, -1])
         at_border = any(bool(edge.any()) for edge in edges)
         moments = cv2.moments(mask_hw, binaryImage=True)
-        return _described(moments, scale=self.scale, at_border=at_border)
+        return _piece_from_moments(moments, scale=self.scale, at_border=at_border)
 
 
 def silhouette_of(image_hwc: NDArray[np.uint8]) -> Silhouette | None:
-    """Threshold and largest component; None where nothing stands out."""
-    small_hwc, scale = _shrunk(image_hwc)
+    """Threshold a picture and take the largest component; None where nothing stands out."""
+    small_hwc, scale = _shrink(image_hwc)
     border = np.concatenate(
         [small_hwc[0], small_hwc[-1], small_hwc[:, 0], small_hwc[:, -1]]
     )  # (n, 3)
@@ -122,12 +122,12 @@ def silhouette_of(image_hwc: NDArray[np.uint8]) -> Silhouette | None:
 
 
 def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
-    """The piece that stands out from the border, if one does."""
+    """Return the piece that stands out from the border, or None."""
     silhouette = silhouette_of(image_hwc)
     return None if silhouette is None else silhouette.piece
 
 
-def _described(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:
+def _piece_from_moments(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:
     count = moments["m00"]
     xx, xy, yy = (moments[name] / count for name in ("mu20", "mu11", "mu02"))
     angle = 0.5 * math.atan2(2 * xy, xx - yy)
@@ -151,11 +151,11 @@ def _described(moments: dict[str, float], *, scale: float, at_border: bool) -> P
     )
 
 
-def _shrunk(image_hwc: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
-    """A small picture, and what its pixels are long in the camera's.
+def _shrink(image_hwc: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
+    """Return a small picture, and the length of its pixels in pixels of the camera.
 
-    Samples and no averages, which would take longer than all the rest: an outline of hundreds of
-    pixels averages by itself.
+    Pixels are sampled, not averaged, which would take longer than all the rest: an outline of
+    hundreds of pixels averages by itself.
     """
     height, width = image_hwc.shape[:2]
     scale = max(1.0, max(height, width) / _SIDE)
@@ -166,7 +166,7 @@ def _shrunk(image_hwc: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Blob:
-    """Parts that stand out from what they lie on, anywhere and at any angle."""
+    """A locator for parts that stand out from the background, anywhere and at any angle."""
 
     kind: Literal["blob"] = "blob"
     home_xy: tuple[float, float]  # centre of the part in the picture that places are named in
@@ -189,10 +189,10 @@ class Blob:
                 )
 
     def find(self, image_hwc: NDArray[np.uint8]) -> Found:
-        """Look for the part."""
+        """Find the part."""
         piece = piece_of(image_hwc)
         if piece is None:
-            return nothing("nothing stands out from the border", self.home_xy, self.places)
+            return no_pose("nothing stands out from the border", self.home_xy, self.places)
         pose = Pose(x=piece.x, y=piece.y, degrees=self.turn(piece), home_xy=self.home_xy)
         deviation = self.deviation(piece)
         reason = ""
@@ -200,17 +200,17 @@ class Blob:
             reason = f"a piece of {piece.area / self.area:.2f} times the usual area"
         if self.free and piece.at_border:
             deviation, reason = math.inf, "it reaches beyond the picture"
-        return held(pose, deviation / max(self.limit, 1e-9), reason, self.places)
+        return judge_pose(pose, deviation / max(self.limit, 1e-9), reason, self.places)
 
     def turn(self, piece: Piece) -> float:
-        """How far a piece has turned, in degrees between -180 and 180."""
+        """Return how far a piece is turned, in degrees between -180 and 180."""
         turned = (piece.degrees - self.degrees + 180) % 360 - 180
         if self.turns == "axis":
             turned = (turned + 90) % 180 - 90
         return 0.0 if self.turns == "none" else turned
 
     def deviation(self, piece: Piece) -> float:
-        """How unlike the good parts a piece is, in their spreads."""
+        """Return how unlike the good parts a piece is, in their spreads."""
         return max(
             abs(math.log(piece.area / self.area)) / self.area_spread,
             abs(math.log(piece.length / self.length)) / self.length_spread,

@@ -1,4 +1,4 @@
-"""OpenCV's own lines on stderr: of a file they give no name, of a URL they give the password."""
+"""Silence OpenCV's own lines on stderr: they name no file, and they show the password of a URL."""
 
 import threading
 
@@ -6,7 +6,7 @@ import cv2
 
 
 class Silence:
-    """Nothing is printed while anyone is inside; then the level is what it was before."""
+    """A context in which OpenCV prints nothing; afterwards its log level is restored."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # pictures are decoded in several threads at once

@@ -1,6 +1,6 @@
-"""Which pictures show one part taken again: near-copies, told by small grey copies alone.
+"""Find pictures that show the same part again: near-copies, by small grey copies alone.
 
-picture --Thumbnails.add--> grey copies, and how far some are from themselves taken again
+picture --GreyCopies.add--> grey copies, and how far some are from themselves taken again
 grey copies --part_groups--> a number for each picture, the same for pictures of one part
 
 Two pictures are near-copies if they differ no more than one picture does from itself taken again.
@@ -42,39 +42,39 @@ Groups = NDArray[np.int32]  # (n,), counted from 0 in the order of first members
 
 
 @dataclass(kw_only=True)
-class Thumbnails:
-    """Grey copies of pictures by their places in a list."""
+class GreyCopies:
+    """Small grey copies of pictures, by their places in a list."""
 
     greys: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     again: dict[int, float] = field(default_factory=dict)  # distance to itself taken again
-    told: dict[int, int] = field(default_factory=dict)  # parts that people know: nothing is guessed
+    told: dict[int, int] = field(default_factory=dict)  # known parts: nothing is guessed
 
     def add(self, place: int, picture_hwc: NDArray[np.uint8], *, needed: bool = True) -> None:
-        """Keep a grey copy; of pictures that are not needed as long as there are not too many."""
+        """Keep a grey copy; of pictures that are not `needed` only while there is room."""
         if not needed and len(self.greys) >= MOST:
             return
         look_hw = _look(picture_hwc)
         self.greys[place] = grey = _small(look_hw)
         if _is_sampled(place):
-            taken = [_small(again_hw) for again_hw in _taken_again(look_hw)]
+            taken = [_small(again_hw) for again_hw in _retakes(look_hw)]
             self.again[place] = float(_Pictures(np.stack([grey, *taken])).distances(0)[1:].max())
 
-    def merge(self, other: "Thumbnails") -> None:
-        """Take in those of another share of the pictures."""
+    def merge(self, other: "GreyCopies") -> None:
+        """Add the grey copies of another share of the pictures."""
         self.greys |= other.greys
         self.again |= other.again
         self.told |= other.told
 
-    def moved(self, step: int) -> "Thumbnails":
-        """The same at other places."""
-        return Thumbnails(
+    def shift_places(self, step: int) -> "GreyCopies":
+        """Return the grey copies with every place moved on by `step`."""
+        return GreyCopies(
             greys={place + step: grey for place, grey in self.greys.items()},
             again={place + step: distance for place, distance in self.again.items()},
             told={place + step: part for place, part in self.told.items()},
         )
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """As a file keeps them."""
+        """Return the arrays that a file keeps."""
         places = sorted(self.told or self.greys)
         if self.told:
             return {"places": np.array(places), "told": np.array([self.told[at] for at in places])}
@@ -83,8 +83,8 @@ class Thumbnails:
         return {"places": np.array(places, np.int64), "greys": greys, "again": np.array(again)}
 
     @classmethod
-    def of_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> "Thumbnails":
-        """What `tensors` gave; ValueError says what is wrong with it."""
+    def of_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> "GreyCopies":
+        """Read what `tensors` gave; ValueError says what is wrong with it."""
         places = tensors["places"].tolist()
         if "told" in tensors:
             return cls(told=dict(zip(places, tensors["told"].tolist(), strict=True)))
@@ -96,11 +96,11 @@ class Thumbnails:
 
     @property
     def grouping(self) -> Grouping:
-        """Who says which pictures show one part."""
+        """How parts are told apart: by the pictures, or by what people said."""
         return "told" if self.told else "pictures"
 
     def groups(self, places: Sequence[int]) -> dict[int, int]:
-        """The part of each picture that is known; near-copies of those at `places` are found.
+        """Return the part of each picture, as far as known; near-copies are looked for at `places`.
 
         A picture without a grey copy is a part of its own.
         """
@@ -120,18 +120,18 @@ class Thumbnails:
 
 
 def _is_sampled(place: int) -> bool:
-    """0, 1, 3, 6, 10, ...: some of the first, and some of all that come later."""
+    """Choose places 0, 1, 3, 6, 10, ...: some of the first, and some of all that come later."""
     return isqrt(8 * place + 1) ** 2 == 8 * place + 1
 
 
 def part_groups(
     greys: Greys, again: Sequence[float], *, rows: Sequence[int] | None = None
 ) -> Groups:
-    """Which grey copies, in the order in which they were taken, show the same part.
+    """Number the parts of grey copies that come in the order in which they were taken.
 
-    Near-copies of near-copies are one part, so that a slow change does not tear one apart, but only
-    as long as they differ from the first by less than two parts usually do. `rows` are those that
-    near-copies are looked for of; None: all.
+    Near-copies of near-copies are one part, so that a slow change does not split it, but only as
+    long as they differ from the first by less than two parts usually do. Near-copies are looked for
+    of `rows` alone, or of all where it is None.
     """
     links = _Links(len(greys))
     if len(greys) < 2 or not again:
@@ -151,11 +151,11 @@ def part_groups(
         return links.groups()
     usual = float(np.median(apart))
     groups = _within(links.groups(), pictures, reach=max(usual, 1.5 * limit))
-    return _numbered(_events(groups, pictures, usual=usual))
+    return _renumber(_events(groups, pictures, usual=usual))
 
 
 def highest_of_parts(values: NDArray[np.float32], groups: NDArray[Any]) -> NDArray[np.float32]:
-    """The highest value of each part, in the order of their first images; without parts all."""
+    """Return the highest value of each part, by first image; all values without parts."""
     if not groups.size or not values.size:
         return values
     _, first, of_each = np.unique(groups, return_index=True, return_inverse=True)
@@ -165,7 +165,7 @@ def highest_of_parts(values: NDArray[np.float32], groups: NDArray[Any]) -> NDArr
 
 
 class _Links:
-    """A forest: pictures that are joined have one root, the first of them."""
+    """A disjoint-set forest: joined pictures have one root, the first of them."""
 
     def __init__(self, count: int) -> None:
         self._up = list(range(count))
@@ -181,11 +181,11 @@ class _Links:
         self._up[high] = low
 
     def groups(self) -> Groups:
-        return _numbered(np.array([self._root(place) for place in range(len(self._up))]))
+        return _renumber(np.array([self._root(place) for place in range(len(self._up))]))
 
 
 class _Pictures:
-    """Grey copies, made ready to be compared."""
+    """Grey copies, prepared for comparison."""
 
     def __init__(self, greys: Greys) -> None:
         self.greys = greys
@@ -198,7 +198,7 @@ class _Pictures:
     def distances(
         self, row: int, others: NDArray[np.integer] | slice = slice(None)
     ) -> NDArray[np.float32]:
-        """From one picture to others, in grey levels."""
+        """Return the distances from one picture to others, in grey levels."""
         apart = self._points[others] - self._points[row]
         along = apart @ _tangents(_soft(self.greys[row]))
         left = np.square(apart).sum(axis=1) - np.square(along).sum(axis=1)
@@ -206,21 +206,21 @@ class _Pictures:
         return np.asarray(distances, np.float32)
 
     def in_a_row(self, lag: int) -> float:
-        """The median distance of pictures so many places apart, from all over the list."""
+        """Return the median distance of pictures `lag` places apart, sampled over the list."""
         starts = range(0, len(self) - lag, max(1, (len(self) - lag) // _PAIRS))
         pairs = [self.distances(start, np.array([start + lag]))[0] for start in starts]
         return float(np.median(pairs))
 
 
-def _numbered(labels: NDArray[np.integer]) -> Groups:
-    """Any labels as numbers from 0, in the order in which they first appear."""
+def _renumber(labels: NDArray[np.integer]) -> Groups:
+    """Replace labels by numbers from 0, in the order in which they first appear."""
     numbers: dict[int, int] = {}
     of_each = [numbers.setdefault(label, len(numbers)) for label in labels.tolist()]
     return np.array(of_each, np.int32)
 
 
 def _within(groups: Groups, pictures: _Pictures, *, reach: float) -> Groups:
-    """Chains that lead too far are cut: a picture beyond the reach of the first begins another."""
+    """Cut chains that lead too far: beyond the reach of the first picture another group begins."""
     labels = groups.astype(np.int64)
     following = len(groups)
     for chain in _members(groups):
@@ -229,11 +229,11 @@ def _within(groups: Groups, pictures: _Pictures, *, reach: float) -> Groups:
             members = members[pictures.distances(int(members[0]), members) > reach]
             labels[members] = following
             following += 1
-    return _numbered(labels)
+    return _renumber(labels)
 
 
 def _members(groups: Groups) -> Iterator[NDArray[np.int64]]:
-    """Places of each group with more than one."""
+    """Yield the places of each group with more than one."""
     order = np.argsort(groups, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         if part.size > 1:
@@ -241,10 +241,10 @@ def _members(groups: Groups) -> Iterator[NDArray[np.int64]]:
 
 
 def _events(groups: Groups, pictures: _Pictures, *, usual: float) -> NDArray[np.int64]:
-    """In a film, what moves by between two still stretches is one part, though no frame is a copy.
+    """Group the frames of a film: what moves by between two still stretches is one part.
 
-    A film is known by neighbours that are far nearer than others. Where something moves all the
-    time, a part ends when the picture has usually changed.
+    A film is recognised by neighbours that are far nearer than other pictures. Where something
+    moves all the time, a part ends when the picture has changed as much as pictures usually differ.
     """
     labels = groups.astype(np.int64)
     if pictures.in_a_row(1) >= _FILM * usual:
@@ -262,7 +262,7 @@ def _events(groups: Groups, pictures: _Pictures, *, usual: float) -> NDArray[np.
 
 
 def _tangents(soft_hw: NDArray[np.float64]) -> NDArray[np.float32]:
-    """What light, moving, nearing and blur do to a picture, each as far as a retake does it.
+    """Return the directions in which light, moving, nearing and blur change a picture.
 
     (points, 10): a difference d to another picture is left with |d|^2 - |d @ tangents|^2, the least
     of |d - C a|^2 + s^2 |a|^2 over a, where C are changes of the usual size and s^2 the noise of
@@ -309,8 +309,8 @@ def _small(look_hw: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.pyrDown(cv2.pyrDown(look_hw)), np.uint8)  # a weave leaves no moire
 
 
-def _taken_again(look_hw: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
-    """The same part before the same camera, twice: always in the same two ways."""
+def _retakes(look_hw: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    """Yield two simulated retakes of a picture, always changed in the same two ways."""
     for sign, (x, y) in ((1, (_MOVE, -_MOVE / 2)), (-1, (-_MOVE / 2, _MOVE))):
         size, middle = 1 + sign * _NEAR, (_LOOK - 1) / 2
         moved = np.array([[size, 0, middle * (1 - size) + x], [0, size, middle * (1 - size) + y]])

@@ -1,7 +1,7 @@
 """Grey or colour, and how many bits are used: facts of pictures, and a sentence where they mislead.
 
-Both look like a part that has changed, and neither is: a grey picture differs from a colour one
-everywhere, and 12 bits of a camera in a file of 16 are nearly black.
+Both can look like a changed part: a grey picture differs from a colour one everywhere, and 12 bits
+of a camera in a file of 16 bits are nearly black.
 """
 
 from collections import Counter
@@ -18,19 +18,19 @@ _OF_16 = 16
 
 
 def is_grey(image_hwc: NDArray[np.uint8]) -> bool:
-    """Whether the channels of a picture are equal, as those of a grey file are."""
+    """Return whether all channels of a picture are equal, as in a grey file."""
     down, right = (max(1, side // _LOOKED_AT) for side in image_hwc.shape[:2])
     some = image_hwc[::down, ::right]
     return bool((some[..., 0] == some[..., 1]).all() and (some[..., 1] == some[..., 2]).all())
 
 
 def colour_of(*, grey: int, count: int) -> Colour:
-    """Of so many pictures."""
+    """Return whether `count` pictures, `grey` of them grey, are grey, in colour or mixed."""
     return "colour" if not grey else "grey" if grey == count else "mixed"
 
 
 def colour_sentence(grey: bool, fitted: Colour | None) -> str | None:
-    """Says that a picture is of another kind than those of the fit; None: it is of the same."""
+    """Say that a picture is of another kind than those of the fit; None if it is of the same."""
     if fitted is None or fitted == "mixed" or grey == (fitted == "grey"):
         return None
     here, there = ("grey", "colour ones") if grey else ("in colour", "grey ones")
@@ -41,20 +41,20 @@ def colour_sentence(grey: bool, fitted: Colour | None) -> str | None:
 
 
 class PictureKinds:
-    """Counts what pictures are as they go by."""
+    """Counts of the kinds of pictures."""
 
     def __init__(self) -> None:
         self.colours: Counter[bool] = Counter()  # by whether they are grey
         self.deep: Counter[int] = Counter()  # by the bits that pictures of 16 use
 
     def add(self, *, grey: bool, used_bits: int | None) -> None:
-        """Take one picture; None: it has 8 bits."""
+        """Count one picture; `used_bits` is None for one of 8 bits."""
         self.colours[grey] += 1
         if used_bits is not None:
             self.deep[used_bits] += 1
 
     def sentences(self, fitted: Colour | None = None) -> Iterator[str]:
-        """One of each thing that misleads; `fitted` is what a model knows."""
+        """Yield a sentence for each thing that misleads; `fitted` is what a model knows."""
         grey, count = self.colours[True], self.colours.total()
         if 0 < grey < count:
             yield (

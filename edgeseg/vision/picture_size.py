@@ -1,8 +1,8 @@
-"""How much a picture asks for, read from the file before anything decodes it.
+"""The size of a picture and the cost of decoding it, read from the file before it is decoded.
 
-A few hundred bytes can ask for gigabytes of pixels, and a few kilobytes for minutes: of a
-progressive JPEG every scan goes over all of its pixels again. Every format that is decoded has its
-rule here; what has none is not decoded.
+A few hundred bytes can ask for gigabytes of pixels, and a few kilobytes for minutes: every scan of
+a progressive JPEG goes over all of its pixels again. Every format that is decoded has its rule
+here; a format without one is not decoded.
 """
 
 import re
@@ -30,7 +30,7 @@ _PNM_HIGHEST = re.compile(rb"P[2356]" + (_GAP + rb"(\d{1,9})") * 3)
 
 @dataclass(frozen=True, kw_only=True)
 class PictureHeader:
-    """What a file says of itself."""
+    """The facts that a file's header states."""
 
     size_hw: tuple[int, int]
     bits: int = 8  # that its decoder keeps of a channel
@@ -38,17 +38,17 @@ class PictureHeader:
 
     @property
     def counted_pixels(self) -> int:
-        """As many pixels of 8 bits take the same room."""
+        """The number of 8-bit pixels that take the same memory."""
         return self.size_hw[0] * self.size_hw[1] * max(1, -(-self.bits // 8))
 
     @property
     def scanned_pixels(self) -> int:
-        """Pixels times scans, which is what decoding takes time for."""
+        """Pixels times scans, to which the time for decoding is proportional."""
         return self.size_hw[0] * self.size_hw[1] * self.scans
 
 
 def picture_header(data: bytes) -> PictureHeader | None:
-    """All that is known before decoding; None: of no kind that is known, or cut off."""
+    """Read all that is known before decoding; None for an unknown format or a truncated header."""
     size_hw = picture_size(data)
     if size_hw is None:
         return None
@@ -58,7 +58,7 @@ def picture_header(data: bytes) -> PictureHeader | None:
 
 
 def _scans(data: bytes) -> int:
-    """Starts of scans; entropy-coded bytes have none, and segments before the first are skipped."""
+    """Count starts of scans; entropy-coded bytes have none, and earlier segments are skipped."""
     at = 2
     while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
         at += 1 if data[at + 1] == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
@@ -66,7 +66,7 @@ def _scans(data: bytes) -> int:
 
 
 def most_png_data(data: bytes) -> int:
-    """Bytes of a PNG's compressed pixels: what does not shrink grows by less than a tenth."""
+    """Return the most bytes that a PNG's compressed pixels can take: a tenth above the raw size."""
     width, height, bits, kind = struct.unpack_from(">IIBB", data.ljust(26, b"\0"), 16)
     row = width * bits * _PNG_CHANNELS.get(kind, 4) // 8 + 2
     # Twice: interlaced rows are shorter, and chunks have borders.
@@ -74,14 +74,14 @@ def most_png_data(data: bytes) -> int:
 
 
 def _bits(data: bytes) -> int:
-    """Of a channel while it is decoded: 8, 16, or more of what is refused later."""
+    """Return the bits of a channel once decoded: 8, 16, or more for what is refused later."""
     try:
         if data.startswith(PNG):
             return data[24]
         if data[:4] in (b"II*\0", b"II+\0", b"MM\0*", b"MM\0+"):
             return _tiff_tags(data).get(_BITS, 1)
     except (struct.error, IndexError):
-        return 64  # nobody knows
+        return 64  # unknown
     if data.startswith((b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51")):
         return 32  # OpenJPEG keeps whole numbers, whatever the file has
     highest = _PNM_HIGHEST.match(data[:4096])
@@ -89,7 +89,7 @@ def _bits(data: bytes) -> int:
 
 
 def picture_size(data: bytes) -> _Size | None:
-    """Height and width by the header; None: of no kind that is known, or cut off before them."""
+    """Read height and width; None for an unknown format or a truncated header."""
     for mark, measure in _KINDS.items():
         if data.startswith(mark):
             try:
@@ -136,7 +136,7 @@ def _tiff(data: bytes) -> _Size | None:
 
 
 def _tiff_tags(data: bytes) -> dict[int, int]:
-    """Sides and bits of the first directory, the only one that is decoded."""
+    """Read sides and bits of the first directory, the only one that is decoded."""
     order = "<" if data[:1] == b"I" else ">"
     (version,) = struct.unpack_from(f"{order}H", data, 2)
     if version == 43:  # BigTIFF
@@ -192,7 +192,7 @@ def _jp2(data: bytes) -> _Size | None:
 
 
 def _j2k(data: bytes) -> _Size | None:
-    """A bare codestream, whose corners are counted from an origin."""
+    """Read a bare codestream, whose corners are counted from an origin."""
     right, bottom, left, top = struct.unpack_from(">IIII", data, 8)
     return max(0, bottom - top), max(0, right - left)
 

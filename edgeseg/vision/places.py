@@ -1,10 +1,10 @@
-"""Where good parts lay in their pictures: the usual pose, and how far from it a part may lie."""
+"""The usual pose of good parts in their pictures, and how far from it a part may lie."""
 
 import math
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
-from edgeseg.vision.pose import Pose, wrapped
+from edgeseg.vision.pose import Pose, wrap_degrees
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,20 +29,20 @@ class Places:
             )
 
     def usual(self, home_xy: tuple[float, float]) -> Pose:
-        """Where a part should be."""
+        """Return the pose where a part should be."""
         return Pose(x=self.x, y=self.y, degrees=self.degrees, home_xy=home_xy)
 
     def off(self, pose: Pose) -> tuple[float, float, float]:
-        """How far to the right, down and turned a part is from the usual one."""
-        return pose.x - self.x, pose.y - self.y, wrapped(pose.degrees - self.degrees)
+        """Return how far right, down and turned a part is from the usual one."""
+        return pose.x - self.x, pose.y - self.y, wrap_degrees(pose.degrees - self.degrees)
 
     def oddness(self, pose: Pose) -> float:
-        """How far from its usual place a part is; above 1 it is out of place."""
+        """Return how far from its usual place a part is; above 1 it is out of place."""
         right, down, degrees = self.off(pose)
         return max(math.hypot(right, down) / self.farthest, abs(degrees) / self.most_turned)
 
     def reason(self, pose: Pose) -> str:
-        """Why a part is out of place."""
+        """Say why a part is out of place."""
         right, down, degrees = self.off(pose)
         return (
             f"it lies {math.hypot(right, down):.0f} pixels and {abs(degrees):.0f} degrees from the "

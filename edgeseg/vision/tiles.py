@@ -1,4 +1,4 @@
-"""Frames in tiles: where they lie, how they are cut, and how their maps become one map again.
+"""Frames in tiles: where tiles lie, how a frame is cut, and how maps of tiles become one map.
 
 The fit and the runtime both use this, so that a frame is cut on the device as it was fitted.
 """
@@ -38,7 +38,7 @@ class Tiling:
                 )
 
     def corners_yx(self) -> list[tuple[int, int]]:
-        """Upper left corners, row by row, evenly spread, the last tile flush with the border."""
+        """Return the upper left corners, row by row, evenly spread up to the border."""
         rows, columns = (
             _starts(*side)
             for side in zip(self.frame_hw, self.tile_hw, self.overlap_hw, strict=True)
@@ -46,14 +46,14 @@ class Tiling:
         return [(y, x) for y in rows for x in columns]
 
     def cut(self, frame_hwc: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
-        """The tiles, as views."""
+        """Return the tiles, as views."""
         height, width = self.tile_hw
         return [frame_hwc[y : y + height, x : x + width] for y, x in self.corners_yx()]
 
     def blend(
         self, maps: Sequence[NDArray[np.float32]], scores: Sequence[float]
     ) -> tuple[NDArray[np.float32], float]:
-        """One map of the frame: weighted means where tiles overlap; the highest tile's score."""
+        """Blend maps of tiles by weighted means, and take the highest score of a tile."""
         height, width = self.tile_hw
         window_hw, total_hw = _weights(self)
         map_hw = np.zeros(self.frame_hw, np.float32)
@@ -70,7 +70,7 @@ def _starts(frame: int, tile: int, overlap: float) -> list[int]:
 
 @lru_cache(maxsize=4)  # sources of different sizes may share a run
 def _weights(tiling: Tiling) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The window (h, w) of one tile, and the sum of all windows over the frame (H, W)."""
+    """Return the window (h, w) of one tile, and the sum of all windows over the frame (H, W)."""
     height, width = tiling.tile_hw
     # Pyramids: a tile's border, where its context is cut off, counts least, but never nothing.
     rise_y, rise_x = (

@@ -1,11 +1,11 @@
-"""Distances of cells to a map of pixels: bilinear interpolation and Gaussian blur, as matrices."""
+"""Distances of cells to a map of pixels: bilinear interpolation and blur, as matrices."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def upsampling_operator(size: int, cells: int, *, sigma: float) -> NDArray[np.float64]:
-    """U (size, cells) with map = U_rows d U_columns': bilinear interpolation, then Gaussian blur.
+    """Return U (size, cells) with map = U_rows d U_columns': bilinear interpolation, then blur.
 
     Both are linear and separable, borders included, so they are one matrix per axis.
     """

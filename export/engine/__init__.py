@@ -1,1 +1,1 @@
-"""A graph in, a TensorRT plan out."""
+"""Compile a graph into a TensorRT plan."""

@@ -1,4 +1,4 @@
-"""A graph in, a TensorRT or TensorRT-RTX plan out, with the JSON that says where it runs."""
+"""Compile a graph into a TensorRT or TensorRT-RTX plan, with a JSON that says where it runs."""
 
 import gc
 import hashlib
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import (
     Gpu,
@@ -43,7 +44,8 @@ def build_engine(
     if options.dla_core is not None and not precision_spec(metadata.precision).runs_on_dla:
         raise ExportError(
             f"{onnx_path}: {metadata.precision}, and a DLA core computes in "
-            f"{' and '.join(_ON_DLA)}; export it with precision={' or '.join(_ON_DLA)}"
+            f"{' and '.join(_ON_DLA)}; export it with ",
+            Setting("precision", " or ".join(_ON_DLA)),
         )
     package = import_package(BUILDERS[options.builder])
     gpu = find_gpu() if options.builder == "tensorrt" else None
@@ -75,7 +77,7 @@ def build_engine(
             plan_sha256=hashlib.sha256(plan).hexdigest(),
         ),
     )
-    target = resolved(plan_path)
+    target = write_target(plan_path)
     with replacing(target.parent) as change:
         change.path(target.name).write_bytes(plan)
         stage_sidecar(change, target.name, described)
@@ -85,7 +87,7 @@ def build_engine(
 
 
 def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> str:
-    """The hash of the graph, after making sure that three files can share one name."""
+    """Check that three files can share one name, and return the hash of the graph."""
     if plan_path.suffix not in PLAN_SUFFIXES:
         raise UsageError(f"{plan_path}: expected a name that ends in {' or '.join(PLAN_SUFFIXES)}")
     if not onnx_path.is_file():
@@ -109,7 +111,7 @@ def _check_files(onnx_path: Path, plan_path: Path, metadata: ModelMetadata) -> s
 def _open(
     package: Any, onnx_path: Path, metadata: ModelMetadata, options: EngineOptions
 ) -> Workbench:
-    """A builder with the parsed graph in it."""
+    """Create a builder and parse the graph into it."""
     log = make_log(package)
     # The constructor holds TensorRT's lock while it logs. Python may collect garbage there, and a
     # builder that a failed build has left in it would wait for that lock for ever.
@@ -149,7 +151,7 @@ def _compile(bench: Workbench, onnx_path: Path, options: EngineOptions) -> memor
 def _choose_batch(
     network: Any, onnx_path: Path, metadata: ModelMetadata, options: EngineOptions
 ) -> Batch:
-    """The batch sizes of the plan, after comparing the parsed graph with its metadata."""
+    """Choose the plan's batch sizes, after comparing the parsed graph with its metadata."""
     inputs = [network.get_input(index) for index in range(network.num_inputs)]
     shapes = {tensor.name: tuple(tensor.shape) for tensor in inputs}  # [N, H, W, 3]
     outputs = {network.get_output(index).name for index in range(network.num_outputs)}
@@ -164,18 +166,21 @@ def _choose_batch(
     static = shapes[name][0]
     if static > 0 and (low, likely, high) != (static, static, static):
         raise ExportError(
-            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked for; "
-            f"export it with batch={(low, likely, high)}"
+            f"{onnx_path}: a static batch of {static}, and {(low, likely, high)} was asked "
+            "for; export it with ",
+            Setting("batch", (low, likely, high)),
         )
     if low != high and options.dla_core is not None:
         raise UsageError(
-            f"batch={(low, likely, high)}: a DLA core takes one size alone; use batch={(high,) * 3}"
+            Setting("batch", (low, likely, high)),
+            ": a DLA core takes one size alone; use ",
+            Setting("batch", (high,) * 3),
         )
     return int(low), int(likely), int(high)
 
 
 def _runs_on(options: EngineOptions, gpu: Gpu | None) -> tuple[tuple[str, ...], bool]:
-    """The GPUs that a plan is for, and whether newer ones run it too."""
+    """Return the GPUs that a plan is for, and whether newer ones run it too."""
     targets, portable = tuple(options.targets), options.hardware_compatible
     if gpu is not None:
         targets = (_AMPERE if options.hardware_compatible else gpu.capability,)

@@ -1,4 +1,4 @@
-"""What may be asked of a TensorRT builder, and what each of the two builders knows."""
+"""Options of a TensorRT build, and what each of the two builders supports."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.options import FILE, Entry, Names
+from edgeseg.base.messages import Sentence, Setting
+from edgeseg.base.options import FILE, Names, RegistryName
 from edgeseg.base.typed_options import typed
 
 
@@ -34,8 +35,11 @@ _NOT_IN_RTX = {
     "optimisation_level": "an optimisation level: TensorRT-RTX builds the same plan at each one",
     "version_compatible": "a version-compatible plan: TensorRT-RTX has none, and builds again in "
     "seconds after an upgrade",
-    "hardware_compatible": "a hardware-compatible plan: TensorRT-RTX builds one whenever no "
-    "targets= are given",
+    "hardware_compatible": Sentence(
+        "a hardware-compatible plan: TensorRT-RTX builds one whenever no ",
+        Setting("targets"),
+        " are given",
+    ),
     "dla_core": "a DLA core: TensorRT-RTX builds for GPUs alone",
 }
 
@@ -47,7 +51,7 @@ class EngineOptions:
     builder: str = typed(
         "tensorrt",
         "tensorrt: on the device. rtx: TensorRT-RTX, builds without a GPU.",
-        kind=Entry(BUILDERS),
+        kind=RegistryName(BUILDERS),
     )
     # Of rtx; none: a plan for every GPU from sm80 on.
     targets: tuple[str, ...] = typed(
@@ -70,13 +74,18 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.builder not in BUILDERS:
-            raise UsageError(f"builder={self.builder!r}: expected one of {', '.join(BUILDERS)}")
+            raise UsageError(
+                Setting("builder", repr(self.builder)), f": expected one of {', '.join(BUILDERS)}"
+            )
         if self.builder == "rtx":
             self._refuse_what_rtx_lacks()
         elif self.targets:
             raise UsageError(
-                f"targets={','.join(self.targets)}: TensorRT builds for the GPU of its own "
-                "computer; leave targets= out and build on the device, or use builder=rtx"
+                Setting("targets", ",".join(self.targets)),
+                ": TensorRT builds for the GPU of its own computer; leave ",
+                Setting("targets"),
+                " out and build on the device, or use ",
+                Setting("builder", "rtx"),
             )
         self._check_targets()
         self._check_numbers()
@@ -85,25 +94,30 @@ class EngineOptions:
         for name, reason in _NOT_IN_RTX.items():
             value = getattr(self, name)
             if value is not None and value is not False:  # level 0 and core 0 are requests
-                raise UsageError(f"{reason}; leave it out, or use builder=tensorrt")
+                raise UsageError(reason, "; leave it out, or use ", Setting("builder", "tensorrt"))
 
     def _check_targets(self) -> None:
         for target in self.targets:
             if not re.fullmatch(r"sm\d{2,3}", target):
                 raise UsageError(
-                    f"targets={target}: expected a compute capability such as sm86 (8.6) or sm120"
+                    Setting("targets", target),
+                    ": expected a compute capability such as sm86 (8.6) or sm120",
                 )
         if len(set(self.targets)) < len(self.targets):
-            raise UsageError(f"targets={','.join(self.targets)}: expected each of them once")
+            raise UsageError(
+                Setting("targets", ",".join(self.targets)), ": expected each of them once"
+            )
 
     def _check_numbers(self) -> None:
         if self.workspace_mb is not None and self.workspace_mb < 1:
-            raise UsageError(f"workspace_mb={self.workspace_mb}: expected at least 1")
+            raise UsageError(Setting("workspace_mb", self.workspace_mb), ": expected at least 1")
         if self.optimisation_level is not None and not 0 <= self.optimisation_level <= 5:
-            raise UsageError(f"optimisation_level={self.optimisation_level}: expected 0 to 5")
+            raise UsageError(
+                Setting("optimisation_level", self.optimisation_level), ": expected 0 to 5"
+            )
         if self.dla_core is not None and self.dla_core < 0:
-            raise UsageError(f"dla_core={self.dla_core}: expected 0 or more")
+            raise UsageError(Setting("dla_core", self.dla_core), ": expected 0 or more")
         if self.batch is not None:
             low, likely, high = self.batch
             if not 1 <= low <= likely <= high:
-                raise UsageError(f"batch={self.batch}: expected 1 <= min <= opt <= max")
+                raise UsageError(Setting("batch", self.batch), ": expected 1 <= min <= opt <= max")

@@ -1,4 +1,4 @@
-"""What a builder needs before it can start, and what it says when it fails."""
+"""Find what a builder needs before it starts, and keep what it says when it fails."""
 
 import importlib
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import ExportError
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import Builder
 
 OLDEST = {"tensorrt": 10, "tensorrt_rtx": 1}  # TensorRT 8 has no strongly typed networks
@@ -21,16 +22,17 @@ class Gpu:
 
 
 def import_package(builder: Builder) -> Any:
-    """The builder's Python package, loaded now and not before."""
+    """Import the builder's Python package, only when it is needed."""
     try:
         package = importlib.import_module(builder.module)
     except (ImportError, OSError) as error:
         # The package without its shared libraries is as good as missing, but for another reason.
         reason = "" if isinstance(error, ModuleNotFoundError) else f" ({brief(str(error))})"
-        other = "; builder=rtx builds plans without a GPU" if builder.extra == "trt" else ""
+        other = ("; ", Setting("builder", "rtx"), " builds plans without a GPU")
         raise ExportError(
             f"{builder.name} cannot be imported{reason}; "
-            f"install it with `pip install edgeseg[{builder.extra}]`{other}"
+            f"install it with `pip install edgeseg[{builder.extra}]`",
+            *(other if builder.extra == "trt" else ()),
         ) from None
     oldest = OLDEST[builder.module]
     if int(str(package.__version__).split(".")[0]) < oldest:
@@ -43,7 +45,7 @@ def import_package(builder: Builder) -> Any:
 
 
 def find_gpu() -> Gpu:
-    """The GPU that CUDA uses on this computer."""
+    """Return the GPU that CUDA uses on this computer."""
     for name in ("cuda.bindings.runtime", "cuda.cudart"):  # cuda-python 12.6 renamed it
         try:
             cuda = importlib.import_module(name)
@@ -62,26 +64,29 @@ def find_gpu() -> Gpu:
 
 
 def no_gpu(reason: str) -> ExportError:
-    """TensorRT times its kernels, so it cannot build without the GPU it builds for."""
+    """Make the error for a computer without a GPU: TensorRT builds on the GPU it builds for."""
     return ExportError(
-        f"TensorRT builds on a GPU, and CUDA finds none here ({reason}); run this on the device, "
-        "or build here with builder=rtx targets=sm86"
+        f"TensorRT builds on a GPU, and CUDA finds none here ({reason}); run this on the "
+        "device, or build here with ",
+        Setting("builder", "rtx"),
+        " ",
+        Setting("targets", "sm86"),
     )
 
 
-def known_targets(package: Any) -> dict[str, Any]:
-    """Compute capabilities that this version of TensorRT-RTX builds for, by name."""
+def targets_of(package: Any) -> dict[str, Any]:
+    """Return the compute capabilities that this TensorRT-RTX builds for, by name."""
     members = package.ComputeCapability.__members__
     numbered = sorted((int(name[2:]), name) for name in members if name.startswith("SM"))
     return {name.lower(): members[name] for _, name in numbered}
 
 
 def make_log(package: Any) -> Any:
-    """A logger that keeps warnings and errors for our own messages, and prints nothing."""
+    """Make a logger that keeps warnings and errors for our own messages, and prints nothing."""
     severity = package.ILogger
     kept = {severity.INTERNAL_ERROR: True, severity.ERROR: True, severity.WARNING: False}
 
-    class Log(package.ILogger):  # type: ignore[misc]  # its base is known only now
+    class BuilderLog(package.ILogger):  # type: ignore[misc]  # its base is known only now
         def __init__(self) -> None:
             package.ILogger.__init__(self)
             self.messages: list[tuple[bool, str]] = []  # is an error, text
@@ -94,13 +99,13 @@ def make_log(package: Any) -> Any:
             errors = [brief(text) for is_error, text in self.messages if is_error]
             return " | ".join(errors) or "it gave no reason"
 
-    return Log()
+    return BuilderLog()
 
 
 def parser_failure(
     onnx_path: Path, builder: Builder, parser: Any, log: Any, *, made_for: str
 ) -> ExportError:
-    """Every node that the parser refused, with its name, its operator and the reason."""
+    """Make an error that lists every refused node with its name, operator and reason."""
     errors = [_describe(parser.get_error(index)) for index in range(parser.num_errors)]
     count = f"{len(errors)} node{'s' * (len(errors) != 1)}" if errors else "the file"
     advice = (
@@ -123,7 +128,7 @@ def _describe(error: Any) -> str:
 
 
 def brief(text: str) -> str:
-    """A foreign message on one line, short enough for ours."""
+    """Shorten a message of another library to one line."""
     # Without a GPU every other message carries a second one, about the GPU that is not there.
     lines = text.splitlines()
     line = " ".join(" ".join(part for part in lines if "catchCudaError" not in part).split())

@@ -1,4 +1,4 @@
-"""The settings of a build, told to the builder; none of them is dropped in silence."""
+"""Pass the settings of a build to the builder; a setting that it refuses is an error."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,15 +6,16 @@ from typing import Any
 
 from edgeseg.base.errors import ExportError
 from edgeseg.base.files import atomic_path
+from edgeseg.base.messages import Setting
 from edgeseg.export.engine.options import EngineOptions
-from edgeseg.export.engine.packages import known_targets
+from edgeseg.export.engine.packages import targets_of
 
 Batch = tuple[int, int, int]  # min, opt, max
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workbench:
-    """The objects of one build. They refer to each other's memory, so they live together."""
+    """The objects of one build; they point to each other's memory, so they live together."""
 
     package: Any
     log: Any
@@ -25,7 +26,7 @@ class Workbench:
 
 
 def configure(bench: Workbench, options: EngineOptions) -> None:
-    """Set what was asked for, and nothing that the graph decides."""
+    """Set the options that were given; precision is decided by the graph."""
     package, config = bench.package, bench.config
     if not options.tf32:
         config.clear_flag(package.BuilderFlag.TF32)
@@ -49,12 +50,14 @@ def configure(bench: Workbench, options: EngineOptions) -> None:
 
 
 def _set_targets(package: Any, config: Any, targets: tuple[str, ...]) -> None:
-    known = known_targets(package)
+    known = targets_of(package)
     unknown = [target for target in targets if target not in known]
     if unknown:
         raise ExportError(
-            f"targets={','.join(unknown)}: TensorRT-RTX {package.__version__} builds for "
-            f"{', '.join(known)}; for other GPUs build on the device with builder=tensorrt"
+            Setting("targets", ",".join(unknown)),
+            f": TensorRT-RTX {package.__version__} builds for {', '.join(known)}; for other "
+            "GPUs build on the device with ",
+            Setting("builder", "tensorrt"),
         )
     if targets:
         config.num_compute_capabilities = len(targets)
@@ -91,7 +94,7 @@ def _load_timing_cache(bench: Workbench, path: Path) -> None:
 
 
 def save_timing_cache(config: Any, path: Path) -> None:
-    """Keep the timings for the next build."""
+    """Save the kernel timings for the next build."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(memoryview(config.get_timing_cache().serialize()))
 

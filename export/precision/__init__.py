@@ -1,1 +1,1 @@
-"""Graphs in fewer bits: how they are written, and which layers are spared."""
+"""Write graphs in fewer bits, and choose which layers stay exact."""

@@ -1,4 +1,4 @@
-"""fp16 written into the graph: half tensors and casts, no builder flags.
+"""Write fp16 into the graph: half tensors and casts, no builder flags.
 
 The compilers are strongly typed, so this is the precision that runs. The sum of squares stays
 fp32: a distance of 300 squared is beyond fp16. So does everything behind it, which is small.
@@ -10,7 +10,8 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.errors import ExportError
-from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form
+from edgeseg.base.messages import Setting
+from edgeseg.export.graph import ancestors, check_graph, initializers, quadratic_form
 from edgeseg.modelfile.precisions import EXACT
 
 # Inputs that ONNX defines as fp32 (or as integers) whatever the type of the data.
@@ -19,14 +20,14 @@ _TYPED_INPUTS = {"Resize": {1, 2, 3}}
 
 @dataclass(frozen=True, kw_only=True)
 class HalfPlan:
-    """Which part of the graph is fp16."""
+    """The parts of the graph that become fp16."""
 
     embedding: bool  # the projection and the subtraction of the mean, too
     backbone: bool = True
 
     @property
     def text(self) -> str:
-        """For the report."""
+        """The plan in words, for the report."""
         if self.embedding:
             return "backbone, embedding and factors fp16; sum of squares fp32"
         if not self.backbone:
@@ -35,7 +36,7 @@ class HalfPlan:
 
 
 def to_half(proto: ModelProto, plan: HalfPlan) -> ModelProto:
-    """A copy of an fp32 graph with its backbone and factors in fp16."""
+    """Copy an fp32 graph with its backbone and factors in fp16."""
     half = ModelProto()
     half.CopyFrom(proto)
     form = quadratic_form(half).output[0]
@@ -47,7 +48,7 @@ def to_half(proto: ModelProto, plan: HalfPlan) -> ModelProto:
         behind = {name for name in region if projected & _names(ancestors(half, name))}
         region = (region - behind if plan.backbone else set()) | {form}
     _retype(half, region)
-    return checked(half)
+    return check_graph(half)
 
 
 def _names(nodes: list[NodeProto]) -> set[str]:
@@ -104,16 +105,17 @@ def _halve(tensor: TensorProto) -> None:
     largest = float(np.abs(values).max(initial=0.0))
     if largest > float(np.finfo(np.float16).max):
         raise ExportError(
-            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with precision={EXACT}"
+            f"{tensor.name} reaches {largest:.3g}, beyond fp16; export with ",
+            Setting("precision", EXACT),
         )
     tensor.CopyFrom(numpy_helper.from_array(values.astype(np.float16), tensor.name))
 
 
-def emulated(proto: ModelProto, *, rounds: bool = True) -> ModelProto:
-    """The same arithmetic for a CPU: fp32 nodes, and every result that is fp16 rounded to it.
+def emulate_half(proto: ModelProto) -> ModelProto:
+    """Emulate a fp16 graph for a CPU: fp32 nodes, and each fp16 result rounded.
 
     ONNX Runtime's CPU runs fp16 nodes in fp32 and rounds nothing between them, so without this it
-    sees neither the rounding nor the overflow of a GPU. Without `rounds` only constants are fp16.
+    sees neither the rounding nor the overflow of a GPU.
     """
     half = {
         value.name
@@ -136,12 +138,10 @@ def emulated(proto: ModelProto, *, rounds: bool = True) -> ModelProto:
                 continue
             if node.op_type == "Cast":  # to fp16: the rounding itself
                 node.attribute[0].i = TensorProto.FLOAT
-            if not rounds:
-                continue
             exact, rounded = f"{name}_exact", f"{name}_rounded"
             node.output[i] = exact
             order.append(helper.make_node("Cast", [exact], [rounded], to=TensorProto.FLOAT16))
             order.append(helper.make_node("Cast", [rounded], [name], to=TensorProto.FLOAT))
     del wide.graph.node[:]
     wide.graph.node.extend(order)
-    return checked(wide)
+    return check_graph(wide)

@@ -1,4 +1,4 @@
-"""int8: the backbone by ONNX Runtime's static quantiser, the quadratic form by its own scales.
+"""Quantise to int8: the backbone by ONNX Runtime, the quadratic form with its own scales.
 
 CPUs and TensorRT want different graphs. ONNX Runtime is fastest with unsigned activations, int32
 biases and MatMulInteger, all of which TensorRT refuses; TensorRT wants symmetric int8 and runs the
@@ -20,7 +20,7 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import save_and_reload_model_with_shape_infer
 
 from edgeseg.base.files import temporary_folder
-from edgeseg.export.graph import ancestors, checked, initializers, quadratic_form, quiet_logs
+from edgeseg.export.graph import ancestors, check_graph, initializers, quadratic_form, quiet_logs
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.model_metadata import INPUT
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
@@ -37,7 +37,7 @@ _LEAST_REACH = 0.02
 
 
 def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
-    """Nodes of the backbone and the projection that may become int8, in order."""
+    """List the nodes of the backbone and the projection that may become int8, in order."""
     form = quadratic_form(proto)
     return [node for node in ancestors(proto, form.output[0]) if node.op_type in _INT8_OPS[target]]
 
@@ -58,7 +58,7 @@ AS_SHIPPED = Rounding()
 
 
 def first_layers(proto: ModelProto, count: int) -> list[str]:
-    """The first convolutions of a graph, and what is between them, by name."""
+    """Name the first convolutions of a graph and the nodes between them."""
     names: list[str] = []
     for node in proto.graph.node:
         if node.op_type == "Conv":
@@ -71,7 +71,7 @@ def first_layers(proto: ModelProto, count: int) -> list[str]:
 
 @contextmanager
 def _temporary_files() -> Iterator[Path]:
-    """A folder that the next run clears after a kill, for our files and the library's own."""
+    """Redirect temporary files, the library's too, to a folder that the next run clears."""
     with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
         before, tempfile.tempdir = tempfile.tempdir, str(folder)
         try:
@@ -81,7 +81,7 @@ def _temporary_files() -> Iterator[Path]:
 
 
 class Quantiser:
-    """Calibrates once on good images (N, H, W, 3), then quantises."""
+    """A quantiser that is calibrated once on good images (N, H, W, 3)."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Quantiser:
         return calibrator.compute_data()
 
     def quantise(self) -> ModelProto:
-        """A copy whose backbone and projection are int8."""
+        """Copy the graph with its backbone and projection in int8."""
         for_cpu = self._target == "cpu"
         copy = ModelProto()
         copy.CopyFrom(self._shaped)
@@ -147,7 +147,7 @@ class Quantiser:
         made = quantiser.model.model
         made.producer_name = self._proto.producer_name
         made.producer_version = self._proto.producer_version
-        return checked(made)
+        return check_graph(made)
 
 
 class _Frames(CalibrationDataReader):  # type: ignore[misc]
@@ -157,24 +157,24 @@ class _Frames(CalibrationDataReader):  # type: ignore[misc]
         self._batches = _batches(frames, size)
 
     def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
-        """The next feed, or None at the end."""
+        """Return the next feed, or None at the end."""
         batch = next(self._batches, None)
         return None if batch is None else {INPUT: batch}
 
 
 def batch_size(proto: ModelProto) -> int:
-    """Frames that the graph takes at once; 1 where it takes any number."""
+    """Return the number of frames that the graph takes at once; 1 where any number is allowed."""
     return int(proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value) or 1
 
 
 def _batches(frames: NDArray[np.uint8], size: int) -> Iterator[NDArray[np.uint8]]:
-    """Full batches; the last one is filled up with its own frames again."""
+    """Split frames into full batches; the last one repeats its own frames."""
     for start in range(0, len(frames), size):
         yield np.resize(frames[start : start + size], (size, *frames.shape[1:]))
 
 
 def run_exactly(proto: ModelProto, output: str, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """One tensor of the graph for all frames, in the arithmetic that the graph describes."""
+    """Compute one tensor of the graph for all frames, in the arithmetic that the graph states."""
     return np.stack(list(_each_exactly(proto, output, frames)))
 
 
@@ -192,7 +192,7 @@ def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) ->
 
     `largest` is the highest absolute value of the centred embedding on good images, for each block
     or for all; the range of the int8 activations is twice that, so that a defect does not saturate
-    at once. A quiet block beside a lively one keeps its digits by a scale of its own.
+    at once. Each block has its own scale, so that a block of small values keeps its digits.
     """
     form = quadratic_form(proto)
     constants = initializers(proto)
@@ -229,4 +229,4 @@ def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) ->
         if kind == "QuantizeLinear":
             node.attribute.append(helper.make_attribute("axis", 0))
         proto.graph.node.insert(place + offset, node)
-    return checked(proto)
+    return check_graph(proto)

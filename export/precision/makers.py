@@ -1,4 +1,4 @@
-"""A graph in each precision, made of the one that was traced: one maker for each of PRECISIONS."""
+"""Make a graph in each precision from the traced one: one maker for each of PRECISIONS."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from edgeseg.modelfile.precisions import EXACT
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a maker has to work with."""
+    """The input of a maker."""
 
     graph: ModelProto  # as traced, in fp32
     images: NDArray[np.uint8]  # (N, H, W, 3), of the part where a precision asks for images
@@ -28,60 +28,60 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """What a graph does behind its embedding, and the embeddings it does it with."""
+    """The model behind a graph's embedding, and the function that computes the embedding."""
 
     model: ReferenceModel  # with the mean and the factors that the file will have
     embed: Embedder  # as the rounded graph gives them
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A graph up to its embedding as it will run, and how the rest is put behind it."""
+class GraphCandidate:
+    """A graph up to its embedding as it will run, and the function that adds the rest."""
 
     text: str  # what is in which precision, for the report
     rounded: ModelProto
-    finished: Callable[[Head], ModelProto]
+    finish: Callable[[Head], ModelProto]
 
 
 # The smallest first. The first that decides as the reference does is taken, and the others are
 # not even made.
-Maker = Callable[[Task], Iterator[Candidate]]
+Maker = Callable[[Task], Iterator[GraphCandidate]]
 
 
 def _as_traced(text: str) -> Maker:
-    def candidates(task: Task) -> Iterator[Candidate]:
-        yield Candidate(
+    def candidates(task: Task) -> Iterator[GraphCandidate]:
+        yield GraphCandidate(
             text=text,
             rounded=task.graph,
-            finished=lambda head: with_factors(task.graph, head.model),
+            finish=lambda head: with_factors(task.graph, head.model),
         )
 
     return candidates
 
 
-def _half(task: Task) -> Iterator[Candidate]:
+def _half(task: Task) -> Iterator[GraphCandidate]:
     plans = (
         HalfPlan(embedding=True),
         HalfPlan(embedding=False),
         HalfPlan(embedding=False, backbone=False),
     )
     for plan in plans:
-        yield Candidate(
+        yield GraphCandidate(
             text=plan.text,
             rounded=to_half(task.graph, plan),
-            finished=lambda head, plan=plan: to_half(  # type: ignore[misc]
+            finish=lambda head, plan=plan: to_half(  # type: ignore[misc]
                 with_factors(task.graph, head.model), plan
             ),
         )
 
 
-def _int8(task: Task) -> Iterator[Candidate]:
+def _int8(task: Task) -> Iterator[GraphCandidate]:
     factors = "int8" if task.target == "cpu" else "fp16"
     for text, graph in _int8_backbones(task):
-        yield Candidate(
+        yield GraphCandidate(
             text=f"{text}, factors {factors}",
             rounded=graph,
-            finished=lambda head, graph=graph: _with_form(  # type: ignore[misc]
+            finish=lambda head, graph=graph: _with_form(  # type: ignore[misc]
                 with_factors(graph, head.model), head, task
             ),
         )
@@ -112,7 +112,7 @@ def _with_form(graph: ModelProto, head: Head, task: Task) -> ModelProto:
 
 
 def reach(head: Head, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The highest absolute value of the centred embedding in each block, or in all."""
+    """Find the highest absolute value of the centred embedding in each block, or in all."""
     model = head.model
     mean = model.mean.numpy()
     cells = np.zeros(model.windows.cells, np.float32)
@@ -124,5 +124,5 @@ def reach(head: Head, images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def half_form(graph: ModelProto) -> ModelProto:
-    """The quadratic form in fp16, where fifteen megabytes are nothing to a GPU."""
+    """Copy the graph with the quadratic form in fp16."""
     return to_half(graph, HalfPlan(embedding=False, backbone=False))

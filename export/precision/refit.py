@@ -1,4 +1,4 @@
-"""Moments taken again through a rounded graph: what rounding does becomes part of the covariance.
+"""Take the moments again through a rounded graph: the covariance then includes the rounding.
 
 rounded graph --cut--> frames to embeddings, in the session that will run --fitting--> mean,
 factors, threshold and drift baseline --with_factors--> the graph again
@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.progress import Note, Progress
 from edgeseg.data.datasets import Dataset
-from edgeseg.export.graph import FACTOR, ancestors, checked, initializers, quadratic_form
+from edgeseg.export.graph import FACTOR, ancestors, check_graph, initializers, quadratic_form
 from edgeseg.export.sessions import Run
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
@@ -29,29 +29,29 @@ EMBEDDING = "embedding"  # the output that a probe has
 
 
 def embedding_tensor(proto: ModelProto) -> str:
-    """The tensor (N, P, k) from which the mean is taken; as long as the form is one product."""
+    """Name the tensor (N, P, k) that the mean is subtracted from, while the form is one product."""
     return str(centring(proto).input[0])
 
 
 def centring(proto: ModelProto) -> NodeProto:
-    """The subtraction of the mean in front of the quadratic form."""
+    """Find the node that subtracts the mean in front of the quadratic form."""
     chain = ancestors(proto, quadratic_form(proto).input[0])
     return next(node for node in reversed(chain) if node.op_type == "Sub")
 
 
 def with_embedding(proto: ModelProto, tensor: str) -> ModelProto:
-    """A copy that also gives out the embedding, in fp32."""
+    """Copy the graph with the embedding as one more output, in fp32."""
     probe = ModelProto()
     probe.CopyFrom(proto)
     probe.graph.node.append(
         helper.make_node("Cast", [tensor], [EMBEDDING], to=TensorProto.FLOAT, name="probe")
     )
     probe.graph.output.append(helper.make_tensor_value_info(EMBEDDING, TensorProto.FLOAT, None))
-    return checked(probe)
+    return check_graph(probe)
 
 
 def cut(proto: ModelProto) -> ModelProto:
-    """The part of a graph that makes the embedding: nothing behind it is run or kept."""
+    """Copy only the part of a graph that computes the embedding."""
     probe = with_embedding(proto, embedding_tensor(proto))
     del probe.graph.output[:-1]
     kept = list(ancestors(probe, EMBEDDING))
@@ -61,11 +61,11 @@ def cut(proto: ModelProto) -> ModelProto:
     probe.graph.node.extend(kept)
     del probe.graph.initializer[:]
     probe.graph.initializer.extend(constants)
-    return checked(probe)
+    return check_graph(probe)
 
 
 def embedder(run: Run) -> Embedder:
-    """A probe's session as what a fit embeds with."""
+    """Wrap a probe's session as the function that a fit embeds with."""
 
     def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         (rows,) = run(frames)
@@ -74,10 +74,10 @@ def embedder(run: Run) -> Embedder:
     return embed
 
 
-def refitted(
+def refit(
     artefact: Artefact, embed: Embedder, good: Dataset, *, note: Note, progress: Progress
 ) -> Artefact:
-    """The same model with mean, factors, thresholds and drift baseline of other embeddings."""
+    """Fit the model again: mean, factors, thresholds and drift baseline from other embeddings."""
     rate = artefact.calibration.requested_rate
     space = replace(
         FeatureSpace.of(artefact),
@@ -103,11 +103,11 @@ def refitted(
 
 
 def with_factors(proto: ModelProto, model: ReferenceModel) -> ModelProto:
-    """A copy whose mean and factors are those of the model; both are fp32 in it."""
+    """Copy the graph with mean and factors of the model, both in fp32."""
     changed = ModelProto()
     changed.CopyFrom(proto)
     constants = initializers(changed)
     mean = centring(changed).input[1]
     for name, value in ((mean, model.mean), (FACTOR, model.factor)):
         constants[name].CopyFrom(numpy_helper.from_array(value.contiguous().numpy(), name))
-    return checked(changed)
+    return check_graph(changed)

@@ -1,15 +1,15 @@
-"""How far a graph of each precision may be from the reference."""
+"""Limits on how far a graph of each precision may be from the reference."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What may differ; errors are shares of the reference map's range.
+    """The differences that are allowed; errors are shares of the reference map's range.
 
-    A graph that was fitted again has a covariance of its own, so its map is another one by right:
-    it is held to the head and to decisions. Every other one is held to the reference's map.
-    Verdicts and AUROC are of a few frames: `export/chance.py` adds what chance does on so many.
+    A graph that was fitted again has its own covariance, so its map may differ: it is held to the
+    head and to decisions. Every other graph is held to the reference's map. Verdicts and AUROC come
+    from a few frames: `export/chance.py` adds what chance does on so many.
     """
 
     max_error: float  # of the map of the same frames

@@ -1,1 +1,1 @@
-"""How others trigger the station and read its results: PLCs, brokers, services, programs."""
+"""Adapters: PLCs, brokers, services and programs trigger the station and read its results."""

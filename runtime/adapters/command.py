@@ -1,4 +1,4 @@
-"""A program of one's own for results: an argument list without a shell, killed on time-out."""
+"""Run a program for each result: an argument list without a shell, killed on time-out."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.events.codes import CODES
 from edgeseg.runtime.station.records import StationResult
@@ -20,27 +21,29 @@ WORDS = (*CODES, "no_inspection", ANY)
 
 
 def parse_commands(texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """`VERDICT=COMMAND` as argument lists by verdict."""
+    """Parse texts `VERDICT=COMMAND` into argument lists by verdict."""
     commands: dict[str, tuple[str, ...]] = {}
     for text in texts:
         word, equals, command = text.partition("=")
         try:
             arguments = tuple(shlex.split(command))
         except ValueError as error:
-            raise UsageError(f"on_verdict={text!r}: {error}") from None
+            raise UsageError(Setting("on_verdict", repr(text)), f": {error}") from None
         if word not in WORDS or not equals or not arguments:
             raise UsageError(
-                f"on_verdict={text!r}: expected VERDICT=COMMAND, with a verdict of "
-                f"{', '.join(WORDS)}"
+                Setting("on_verdict", repr(text)),
+                f": expected VERDICT=COMMAND, with a verdict of {', '.join(WORDS)}",
             )
         if word in commands:
-            raise UsageError(f"on_verdict={text!r}: a second command for {word}, expected one")
+            raise UsageError(
+                Setting("on_verdict", repr(text)), f": a second command for {word}, expected one"
+            )
         commands[word] = arguments
     return commands
 
 
 class CommandAdapter:
-    """Runs one program at a time, in a thread of its own."""
+    """An adapter that runs one program at a time, in its own thread."""
 
     name = "command"
 
@@ -68,7 +71,7 @@ class CommandAdapter:
         if arguments is None:
             return
         trigger = result.trigger
-        told = {
+        variables = {
             "EDGESEG_VERDICT": result.verdict,
             "EDGESEG_TRIGGER_ID": str(trigger.trigger_id),
             "EDGESEG_PART_ID": trigger.part_id,
@@ -76,7 +79,7 @@ class CommandAdapter:
         }
         process = subprocess.Popen(
             arguments,
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -95,5 +98,5 @@ class CommandAdapter:
             raise RuntimeFailure(f"{arguments[0]} ended with {code}")
 
     def close(self) -> None:
-        """Let what waits run, within a few seconds."""
+        """Let the queued results run, within a few seconds."""
         self._outbox.close()

@@ -11,16 +11,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 
 from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, SeenRequests
 from edgeseg.runtime.events.codes import CheckAnswer
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent
+from edgeseg.runtime.station.records import StationResult, StationStatus
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
-from edgeseg.runtime.web.routes import Answer, Asked, Refused, Route, json_answer
+from edgeseg.runtime.web.routes import Answer, Refused, Request, Route, json_answer
 from edgeseg.runtime.web.site_server import SiteServer
 
 KEPT = 4096  # results that may still be asked for
@@ -30,7 +29,7 @@ _EXPECTED = '{"part_id": "...", "request": "...", "sent": SECONDS}, or {"job": 3
 
 
 class HttpService:
-    """Serves from construction until close."""
+    """A service for programs, from construction until close."""
 
     name = "http"
 
@@ -71,18 +70,13 @@ class HttpService:
             self._changed.notify_all()
 
     def trigger(self, part_id: str, request: str, *, at_ns: int) -> int:
-        """The id of the trigger; a request that came before is the same one."""
-
-        def take() -> TriggerEvent:
-            return self.station.trigger(
-                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
-            )
-
-        job = self.station.current_job
-        return self._requests.once(request, take, part_id=part_id, job=job)[0]
+        """Trigger the station and return the trigger's id; a repeated request gets the same id."""
+        return self._requests.trigger(
+            self.station, origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+        )[0]
 
     def result(self, trigger_id: int, *, wait: bool) -> StationResult | None:
-        """The result of a trigger; None: not yet, or no longer."""
+        """Return the result of a trigger; None if there is none yet, or no longer."""
         deadline_s = time.monotonic() + (self._wait_s if wait else 0.0)
         with self._changed:
             while (found := self._results.get(trigger_id)) is None:
@@ -92,19 +86,19 @@ class HttpService:
                 self._changed.wait(left_s)
             return found
 
-    def check_now(self, *, wait: bool) -> StationWords | None:
-        """Ask for the golden check; None: refused."""
+    def check_now(self, *, wait: bool) -> StationStatus | None:
+        """Start the golden check and return the status; None if the station refuses it."""
         if not self.station.check_now():
             return None
         deadline_s = time.monotonic() + (CHECK_S if wait else 0.0)
-        while (words := self.station.words()).check_answer == CheckAnswer.RUNNING:
+        while (status := self.station.status()).check_answer == CheckAnswer.RUNNING:
             if time.monotonic() > deadline_s:
                 break
             time.sleep(_LOOK_S)
-        return words
+        return status
 
     def last(self) -> StationResult | None:
-        """The newest result."""
+        """Return the newest result."""
         with self._changed:
             return next(reversed(self._results.values()), None)
 
@@ -114,84 +108,84 @@ class HttpService:
 
 
 def routes_of(service: HttpService) -> tuple[Route, ...]:
-    """All that a program can ask of a station."""
+    """List the routes through which programs use a station."""
     station = service.station
 
-    def result(asked: Asked) -> Answer:
-        wanted = asked.query.get("id", "")
+    def result(request: Request) -> Answer:
+        wanted = request.query.get("id", "")
         if not wanted:
             return _result_answer(service.last())
         if not wanted.isdecimal() or len(wanted) > 10:
             raise Refused(HTTPStatus.BAD_REQUEST, "id: expected the number of a trigger")
         return _result_answer(service.result(int(wanted), wait=False))
 
-    def trigger(asked: Asked) -> Answer:
-        values = _values(asked)
-        part_id, request = _text(values.get("part_id", "")), _text(values.get("request", ""))
+    def trigger(request: Request) -> Answer:
+        values = _values(request)
+        part_id, name = _text(values.get("part_id", "")), _text(values.get("request", ""))
         try:
-            at_ns = moment_ns(asked.came_ns, read_sent(values.get("sent")))
+            at_ns = moment_ns(request.came_ns, read_sent(values.get("sent")))
         except (ValueError, TypeError):
-            raise _unexpected() from None
-        if len(request) > MAX_REQUEST:
-            raise _unexpected()
+            raise _bad_request() from None
+        if len(name) > MAX_REQUEST:
+            raise _bad_request()
         if not service.may_trigger:
             sentence = "a trigger over HTTP is refused; start with --trigger http"
             raise Refused(HTTPStatus.CONFLICT, sentence)
-        trigger_id = service.trigger(part_id, request, at_ns=at_ns)
-        if "wait" in asked.query:
+        trigger_id = service.trigger(part_id, name, at_ns=at_ns)
+        if "wait" in request.query:
             return _result_answer(service.result(trigger_id, wait=True))
         facts = {"run_id": station.run_id, "trigger_id": trigger_id}
         return json_answer(facts, status=HTTPStatus.ACCEPTED)
 
-    def load(asked: Asked) -> Answer:
-        job = _values(asked).get("job")
+    def load(request: Request) -> Answer:
+        job = _values(request).get("job")
         if isinstance(job, bool) or not isinstance(job, int | str):
-            raise _unexpected()
+            raise _bad_request()
         accepted = station.load_job(job)
         status = HTTPStatus.ACCEPTED if accepted else HTTPStatus.NOT_FOUND
         return json_answer({"accepted": accepted}, status=status)
 
-    def announce(asked: Asked) -> Answer:
-        if not station.announce(_text(_values(asked).get("part_id"))):
+    def announce(request: Request) -> Answer:
+        if not station.announce(_text(_values(request).get("part_id"))):
             sentence = "a part id before its trigger is for --trigger hardware and part"
             raise Refused(HTTPStatus.CONFLICT, sentence)
         return json_answer({"accepted": True}, status=HTTPStatus.ACCEPTED)
 
-    def check(asked: Asked) -> Answer:
-        _values(asked)
-        words = service.check_now(wait="wait" in asked.query)
-        if words is None:
+    def check(request: Request) -> Answer:
+        _values(request)
+        status = service.check_now(wait="wait" in request.query)
+        if status is None:
             sentence = "nothing can be checked now: no golden pictures, or a recipe is being loaded"
             raise Refused(HTTPStatus.CONFLICT, sentence)
-        done = words.check_answer != CheckAnswer.RUNNING
-        return json_answer(words.facts(), status=HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
+        done = status.check_answer != CheckAnswer.RUNNING
+        return json_answer(status.facts(), status=HTTPStatus.OK if done else HTTPStatus.ACCEPTED)
 
     actions = {"/trigger": trigger, "/part": announce, "/job": load, "/check": check}
     return (
         Route(method="GET", path="/result", answer=result),
-        Route(method="GET", path="/state", answer=lambda _: json_answer(station.words().facts())),
+        Route(method="GET", path="/state", answer=lambda _: json_answer(station.status().facts())),
         *(Route(method="POST", path=path, answer=answer) for path, answer in actions.items()),
     )
 
 
-def _values(asked: Asked) -> dict[str, Any]:
-    """The JSON object of the body; none is an empty one, and keys of others are passed over."""
+def _values(request: Request) -> dict[str, object]:
+    """Parse the JSON object of the body; no body is an empty object, unknown keys are ignored."""
     try:
-        values = parse_json(asked.body or b"{}")
+        values = parse_json(request.body or b"{}")
     except ValueError:
-        raise _unexpected() from None
+        raise _bad_request() from None
     if not isinstance(values, dict):
-        raise _unexpected()
+        raise _bad_request()
     return values
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise _unexpected()
+        raise _bad_request()
     return value
 
 
-def _unexpected() -> Refused:
+def _bad_request() -> Refused:
     return Refused(HTTPStatus.BAD_REQUEST, f"expected {_EXPECTED}")
 
 

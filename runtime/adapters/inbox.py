@@ -1,7 +1,7 @@
-"""Messages on their way in: stamped when they came, and taken by a thread that may be slow.
+"""Queue incoming messages: stamp each on arrival, and handle it in a thread that may be slow.
 
-Whoever reads a network must not wait for a camera that is fired or a recipe that is loaded: what
-comes meanwhile would wait where nobody can tell how old it is.
+The thread that reads the network must not wait for a camera or for a recipe that is being loaded:
+messages that arrive meanwhile would wait in a buffer, and nobody could tell how old they are.
 """
 
 import queue
@@ -14,7 +14,7 @@ Message = TypeVar("Message")
 
 
 class Inbox(Generic[Message]):
-    """Hands messages on in their order, with the moment at which each came; a bounded number."""
+    """A bounded queue that hands on messages in order, each with its time of arrival."""
 
     def __init__(
         self,
@@ -23,17 +23,16 @@ class Inbox(Generic[Message]):
         *,
         size: int,
         on_error: Callable[[str, str], None],
-        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._name, self._take, self._on_error, self._clock_ns = name, take, on_error, clock_ns
+        self._name, self._take, self._on_error = name, take, on_error
         self._waiting: queue.Queue[tuple[Message, int] | None] = queue.Queue(size)
         self._thread = threading.Thread(target=self._run, name=f"{name}-in", daemon=True)
         self._thread.start()
 
     def put(self, message: Message) -> bool:
-        """Queue a message that has just come; false: too many wait."""
+        """Queue a message that has just arrived; return False if the queue is full."""
         try:
-            self._waiting.put_nowait((message, self._clock_ns()))
+            self._waiting.put_nowait((message, time.monotonic_ns()))
         except queue.Full:
             return False
         return True
@@ -46,7 +45,7 @@ class Inbox(Generic[Message]):
                 self._on_error(self._name, f"a message failed ({type(error).__name__})")
 
     def close(self) -> None:
-        """Take what waits, within a moment."""
+        """Handle the queued messages, within a second or two."""
         try:
             self._waiting.put(None, timeout=1.0)
         except queue.Full:

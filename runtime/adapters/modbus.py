@@ -1,4 +1,4 @@
-"""A Modbus TCP server in the standard library: one thread, few connections, no trust in a frame."""
+"""Serve Modbus TCP with the standard library: one thread, few connections, every frame checked."""
 
 import os
 import selectors
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
 
 MAX_CONNECTIONS = 8
@@ -33,7 +34,7 @@ class _Client:
 
 
 def answer(face: ModbusFace, request: bytes, *, came_ns: int | None = None) -> bytes:
-    """The reply to one request, without its header; a bad one gets an exception code."""
+    """Return the reply to one request, without its header; a bad request gets an exception code."""
     function = request[0]
     if function in (READ_HOLDING, READ_INPUT):
         return _read(face, function, request)
@@ -77,7 +78,7 @@ def _refuse(function: int, code: int) -> bytes:
 
 
 class ModbusServer:
-    """Serves the registers from construction until close."""
+    """A server of the registers, from construction until close."""
 
     name = "modbus"
 
@@ -93,7 +94,8 @@ class ModbusServer:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else error
             raise RuntimeFailure(
-                f"modbus={host}:{port}: cannot listen ({reason}); try another port, such as 1502"
+                Setting("modbus", f"{host}:{port}"),
+                f": cannot listen ({reason}); try another port, such as 1502",
             ) from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.setblocking(False)
@@ -104,7 +106,7 @@ class ModbusServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Accept no more, and hang up."""
+        """Stop accepting connections, and close the open ones."""
         self._over.set()
         self._thread.join(2.0)
 
@@ -160,7 +162,7 @@ class ModbusServer:
         self._selector.register(connection, selectors.EVENT_READ, client)
 
     def _receive(self, client: _Client) -> bool:
-        """Answer what is there; false when the connection is over or talks nonsense."""
+        """Answer the requests that have arrived; return False if the connection must be closed."""
         data = client.connection.recv(_RECEIVED)
         if not data:
             return False

@@ -1,8 +1,9 @@
-"""The station as registers: what a PLC reads, and what its writes set off."""
+"""Show the station as registers: what a PLC reads, and what its writes trigger."""
 
 import threading
 from collections.abc import Callable
 
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.modbus_map import (
     CHECK_ANSWER,
     CHECKS,
@@ -29,13 +30,19 @@ from edgeseg.runtime.station.records import StationResult
 from edgeseg.runtime.station.result_buffer import ResultBuffer
 from edgeseg.runtime.station.station import Station
 
-REFUSED_TRIGGER = "a trigger over Modbus is refused; start with trigger=modbus"
+REFUSED_TRIGGER = Sentence(
+    "a trigger over Modbus is refused; start with ", Setting("trigger", "modbus")
+)
 
 REFUSED_CHECK = "a check is refused: no golden pictures, or a recipe is being loaded"
 
 
 class ModbusFace:
-    """Reads are of one moment; a bit acts when it is set, so that a repeated write does nothing."""
+    """The registers of a station.
+
+    All registers of one read are of one moment. A control bit acts when it is set, so that a
+    repeated write does nothing.
+    """
 
     def __init__(
         self,
@@ -62,14 +69,14 @@ class ModbusFace:
             self._on_error("modbus", "a result is lost: those before it were not acknowledged")
 
     def read(self, address: int, count: int) -> list[int] | None:
-        """Registers from an address on; None: not all of them are there."""
+        """Return registers from an address on; None if they do not all exist."""
         if count < 1 or address + count > SIZE:
             return None
         with self._lock:
             return self._registers()[address : address + count]
 
     def write(self, address: int, values: list[int], *, came_ns: int | None = None) -> bool:
-        """Write registers, by a request that came then; false: one of them cannot be written."""
+        """Write registers for a request of that time; return False if one is read-only."""
         if not values or not WRITABLE.issuperset(range(address, address + len(values))):
             return False
         with self._lock:
@@ -88,7 +95,7 @@ class ModbusFace:
         rising, self._control = control & ~self._control, control
         self._buffer.buffered = Control.BUFFER_RESULTS in control
         if Control.CLEAR_ERRORS in rising:
-            self._missed_seen = self._station.words().missed
+            self._missed_seen = self._station.status().missed
             self._overruns_seen = self._buffer.overruns
         if Control.RESULTS_ACK in rising:
             read = self._buffer.acknowledge()
@@ -106,10 +113,10 @@ class ModbusFace:
                 self._on_error("modbus", REFUSED_TRIGGER)
 
     def _registers(self) -> list[int]:
-        words = self._station.words()
+        status = self._station.status()
         shown, valid, toggle = self._buffer.view()
-        missed, overruns = words.missed, self._buffer.overruns
-        bits = station_bits(words)
+        missed, overruns = status.missed, self._buffer.overruns
+        bits = station_bits(status)
         for bit, on in (
             (Status.TRIGGER_ACK, Control.TRIGGER in self._control and self._may_trigger),
             (Status.JOB_LOAD_ACK, Control.LOAD_JOB in self._control),
@@ -120,13 +127,16 @@ class ModbusFace:
             (Status.BUFFER_OVERRUN, overruns > self._overruns_seen),
         ):
             bits |= bit if on else Status(0)
-        registers = [int(bits), int(self._control), *high_low(words.trigger_id)]
-        registers += result_registers(shown if valid else None, words)
+        registers = [int(bits), int(self._control), *high_low(status.trigger_id)]
+        registers += result_registers(shown if valid else None, status)
         registers += [self._job_load, missed & 0xFFFF, overruns & 0xFFFF, self._run]
         registers += self._next_part
         registers += [0] * (SIZE - len(registers))
         registers[VERSION] = MAP_VERSION
-        registers[CHECKS], registers[CHECK_ANSWER] = words.checks & 0xFFFF, int(words.check_answer)
+        registers[CHECKS], registers[CHECK_ANSWER] = (
+            status.checks & 0xFFFF,
+            int(status.check_answer),
+        )
         registers[PART_NOTE] = int(shown.trigger.part_note) if valid and shown is not None else 0
         if not valid and shown is not None:  # read already: its id stays to be seen, no verdict
             registers[RESULT_ID : RESULT_ID + 2] = high_low(shown.trigger.trigger_id)

@@ -1,14 +1,14 @@
-"""The register map: frozen, since PLC programs are written against it; docs/line.md explains it.
+"""The register map. It is frozen, since PLC programs depend on it; docs/line.md explains it.
 
-0-19 what is, 20-35 part id of the result, 36-55 what a PLC writes besides the control word,
-57-59 added later: golden checks on request, and what there is to say of the part id
+0-19 the state, 20-35 part id of the result, 36-55 what a PLC writes besides the control word,
+57-59 added later: golden checks on request, and the note on the part id
 """
 
 import math
 from enum import IntFlag
 
 from edgeseg.runtime.events.codes import Check, State, VerdictCode
-from edgeseg.runtime.station.records import MAX_PART_ID, StationResult, StationWords
+from edgeseg.runtime.station.records import MAX_PART_ID, StationResult, StationStatus
 
 MAP_VERSION = 1
 SIZE = 64
@@ -46,7 +46,7 @@ class Status(IntFlag):
 
 
 class Control(IntFlag):
-    """Bits of register 1; what is meant once acts when it is set and waits until it is cleared."""
+    """Bits of register 1; a command acts when its bit is set, and again after it was cleared."""
 
     TRIGGER = 1 << 0
     RESULTS_ACK = 1 << 1
@@ -60,65 +60,65 @@ CONTROL_BITS = sum(Control)  # others are ignored
 
 
 def high_low(value: int) -> list[int]:
-    """Thirty-two bits as two registers, the high one first."""
+    """Split 32 bits into two registers, the high one first."""
     return [value >> 16 & 0xFFFF, value & 0xFFFF]
 
 
 def thousandths(value: float | None) -> list[int]:
-    """A number times 1000, held at the ends of 32 bits."""
+    """Encode a number times 1000, limited to 32 bits."""
     if value is None or not math.isfinite(value):
         return high_low(NO_NUMBER)
     return high_low(max(1 - 2**31, min(2**31 - 1, round(value * 1000))))
 
 
 def text_registers(text: str) -> list[int]:
-    """ASCII, two characters a register, the first one in the high byte, zeros behind it."""
+    """Encode ASCII text, two characters a register, high byte first, padded with zeros."""
     padded = text.encode("ascii", "replace")[:MAX_PART_ID].ljust(MAX_PART_ID, b"\0")
     return [padded[at] << 8 | padded[at + 1] for at in range(0, MAX_PART_ID, 2)]
 
 
 def text_of(registers: list[int]) -> str:
-    """The reverse; a zero ends it."""
+    """Decode the text in registers up to the first zero."""
     data = b"".join(register.to_bytes(2, "big") for register in registers)
     return data.partition(b"\0")[0].decode("ascii", "ignore")
 
 
-def station_bits(words: StationWords) -> Status:
-    """What the station itself says."""
+def station_bits(status: StationStatus) -> Status:
+    """Return the status bits that come from the station."""
     bits = Status(0)
     for bit, on in (
-        (Status.ONLINE, words.online),
-        (Status.TRIGGER_READY, words.trigger_ready),
-        (Status.ACQUIRING, words.state == State.ACQUIRING),
-        (Status.INSPECTING, words.state == State.INSPECTING),
-        (Status.ERROR, words.error != 0),
-        (Status.JOB_LOADING, words.job_loading),
-        (Status.CHECK_PASSED, words.check == Check.PASSED),
-        (Status.CHECK_FAILED, words.check == Check.FAILED),
-        (Status.CHECK_RUNNING, words.check == Check.RUNNING),
+        (Status.ONLINE, status.online),
+        (Status.TRIGGER_READY, status.trigger_ready),
+        (Status.ACQUIRING, status.state == State.ACQUIRING),
+        (Status.INSPECTING, status.state == State.INSPECTING),
+        (Status.ERROR, status.error != 0),
+        (Status.JOB_LOADING, status.job_loading),
+        (Status.CHECK_PASSED, status.check == Check.PASSED),
+        (Status.CHECK_FAILED, status.check == Check.FAILED),
+        (Status.CHECK_RUNNING, status.check == Check.RUNNING),
     ):
         bits |= bit if on else Status(0)
     return bits
 
 
-def result_registers(result: StationResult | None, words: StationWords) -> list[int]:
-    """Registers 4 to 35."""
+def result_registers(result: StationResult | None, status: StationStatus) -> list[int]:
+    """Return registers 4 to 35."""
     if result is None:
-        nothing = [0, 0, int(VerdictCode.NONE), words.job.number, *thousandths(None) * 2]
+        nothing = [0, 0, int(VerdictCode.NONE), status.job.number, *thousandths(None) * 2]
         nothing += [0] * (HEARTBEAT - REGIONS)
-        return [*nothing, words.heartbeat, int(words.error), *[0] * PART_REGISTERS]
+        return [*nothing, status.heartbeat, int(status.error), *[0] * PART_REGISTERS]
     seen, trigger = result.inspection, result.trigger
     box = (seen.box_xywh if seen else None) or (0, 0, 0, 0)
     return [
         *high_low(trigger.trigger_id),
         int(result.code),
-        words.job.number,
+        status.job.number,
         *thousandths(seen.score if seen else None),
         *thousandths(seen.threshold if seen else None),
         min(0xFFFF, seen.region_count if seen else 0),
         *(max(0, min(0xFFFF, edge)) for edge in box),
         min(0xFFFF, round(result.latency_ms)),
-        words.heartbeat,
-        int(result.error or words.error),
+        status.heartbeat,
+        int(result.error or status.error),
         *text_registers(trigger.part_id),
     ]

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.extras import install_command
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.plain import parse_json
 from edgeseg.runtime.adapters.inbox import Inbox
 from edgeseg.runtime.adapters.outbox import Outbox
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import ErrorCode, Refusal
 from edgeseg.runtime.station.age import moment_ns, read_sent
-from edgeseg.runtime.station.records import StationResult, TriggerEvent, job_key
+from edgeseg.runtime.station.records import StationResult, job_key
 from edgeseg.runtime.station.station import Station
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _OFFLINE = {"online": False, "state": "offline", "trigger_ready": False}
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerAccess:
-    """Where the broker is, and how it is entered."""
+    """The address of the broker, and the credentials for it."""
 
     host: str
     port: int
@@ -54,7 +55,7 @@ class BrokerAccess:
 
 
 def read_trigger(payload: bytes) -> tuple[str, str, float | None]:
-    """Part id, request and when it was sent: nothing, a plain part id, or JSON with any of them."""
+    """Read part id, request and time of sending from an empty message, a part id, or JSON."""
     text = payload.decode("utf-8", "strict").strip()
     if not text.startswith("{"):
         return text, "", None
@@ -71,7 +72,7 @@ def _send_at_once(client: "Client", _: Any, opened: Any) -> None:
 
 
 class MqttAdapter:
-    """Connects from construction until close, and again whenever the broker is lost."""
+    """A connection to the broker from construction until close, renewed whenever it is lost."""
 
     name = "mqtt"
 
@@ -123,9 +124,9 @@ class MqttAdapter:
             client.tls_set(ca_certs=None if broker.ca is None else str(broker.ca))
             client.tls_insecure_set(False)
         client.on_socket_open = _send_at_once
-        client.on_connect = self._connected
-        client.on_disconnect = self._disconnected
-        client.on_message = self._message
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
         return client
 
     def _topic(self, name: str) -> str:
@@ -136,7 +137,7 @@ class MqttAdapter:
 
     # In paho's thread.
 
-    def _connected(
+    def _on_connect(
         self, client: "Client", _: Any, flags: Any, reason: Any, properties: Any
     ) -> None:
         if reason.is_failure:
@@ -145,13 +146,13 @@ class MqttAdapter:
         client.subscribe([(self._topic(name), 1) for name in _LISTENS])
         self.publish_state()
 
-    def _disconnected(
+    def _on_disconnect(
         self, client: "Client", _: Any, flags: Any, reason: Any, properties: Any
     ) -> None:
         if reason.is_failure:
             self._on_error(self.name, f"the broker is lost ({reason})")
 
-    def _message(self, client: "Client", _: Any, message: "MQTTMessage") -> None:
+    def _on_message(self, client: "Client", _: Any, message: "MQTTMessage") -> None:
         if message.retain:  # from before: the part is long gone
             self._on_error(self.name, "a retained message is no trigger; clear it on the broker")
             return
@@ -161,7 +162,7 @@ class MqttAdapter:
             self._refuse(message.topic, bytes(message.payload))
 
     def _refuse(self, topic: str, payload: bytes) -> None:
-        """Too many messages wait: a trigger is answered at once, since its part goes by."""
+        """Refuse a message, since too many wait; answer a trigger at once, as its part goes by."""
         self._on_error(self.name, f"a message to {topic} is refused: {WAITING} wait before it")
         if topic != self._topic("trigger") or not self._may_trigger:
             return
@@ -197,17 +198,15 @@ class MqttAdapter:
 
     def _trigger(self, part_id: str, request: str, at_ns: int) -> None:
         if not self._may_trigger:
-            self._on_error(self.name, "a trigger over MQTT is refused; start with trigger=mqtt")
-            return
-
-        def take() -> TriggerEvent:
-            return self._station.trigger(
-                origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            self._on_error(
+                self.name,
+                Sentence("a trigger over MQTT is refused; start with ", Setting("trigger", "mqtt")),
             )
-
+            return
         try:
-            job = self._station.current_job
-            trigger_id, new = self._requests.once(request, take, part_id=part_id, job=job)
+            trigger_id, new = self._requests.trigger(
+                self._station, origin=self.name, part_id=part_id, request=request, at_ns=at_ns
+            )
         except RequestReused as reused:
             self._on_error(self.name, str(reused))
             self._answer(part_id, request, (ErrorCode.REQUEST_REUSED, str(reused)))
@@ -217,7 +216,7 @@ class MqttAdapter:
             self._outbox.put(sent)
 
     def _answer(self, part_id: str, request: str, refusal: Refusal) -> None:
-        """A result without an inspection: there is no other way to tell the sender."""
+        """Publish a result without an inspection: there is no other way to answer the sender."""
         self._station.trigger(origin=self.name, part_id=part_id, request=request, refusal=refusal)
 
     # In the outbox's thread.
@@ -235,19 +234,19 @@ class MqttAdapter:
     def _watch(self) -> None:
         last: dict[str, object] = {}
         while not self._over.wait(_STATE_S):
-            state = self._station.words().facts()
+            state = self._station.status().facts()
             if state != last and self._client.is_connected():
                 self.publish_state()
                 last = state
 
     def publish_state(self) -> None:
-        """What the station says of itself, for whoever subscribes later too."""
-        state = json.dumps(self._station.words().facts())
+        """Publish the station's status, retained for later subscribers."""
+        state = json.dumps(self._station.status().facts())
         if self._client.is_connected():
             self._client.publish(self._topic("state"), state, qos=1, retain=True)
 
     def close(self) -> None:
-        """Send what waits, say goodbye."""
+        """Send the queued results, publish that the station is offline, and disconnect."""
         self._over.set()
         self._inbox.close()
         self._outbox.close()

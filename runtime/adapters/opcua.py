@@ -1,4 +1,4 @@
-"""An OPC UA server with names of OPC 40100-1 (Machine Vision), a small subset: docs/line.md has it.
+"""Serve OPC UA with names of OPC 40100-1 (Machine Vision), a small subset; see docs/line.md.
 
 VisionSystem
   VisionStateMachine, AutomaticModeStateMachine: CurrentState    TriggerReady, Error, Heartbeat
@@ -20,11 +20,18 @@ from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.extras import install_command
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import State
-from edgeseg.runtime.station.records import StationResult, StationWords, TriggerEvent, job_key
+from edgeseg.runtime.station.records import (
+    StationResult,
+    StationStatus,
+    job_key,
+)
 from edgeseg.runtime.station.station import Station
+
+OpcUaNodes = dict[str, Any]  # by name; asyncua has no types
 
 NAMESPACE = "urn:edgeseg:station"
 QUEUED = 1000
@@ -42,31 +49,31 @@ _AUTOMATIC = {
 }
 
 
-def vision_state(words: StationWords) -> str:
-    """The state of the whole vision system."""
-    if words.error:
-        return "Error" if words.online else "Halted"
-    return "Operational" if words.online else "Preoperational"
+def vision_state(status: StationStatus) -> str:
+    """Return the state of the whole vision system."""
+    if status.error:
+        return "Error" if status.online else "Halted"
+    return "Operational" if status.online else "Preoperational"
 
 
-def _new_loop(setting: str) -> asyncio.AbstractEventLoop:
-    """One for which there are descriptors: a half-made one says so in a traceback when it goes."""
+def _new_loop(asked: Setting) -> asyncio.AbstractEventLoop:
+    """Make an event loop, after a check that file descriptors are left for it."""
     try:
         with selectors.DefaultSelector():
             for end in socket.socketpair():
                 end.close()
         return asyncio.new_event_loop()
     except OSError as error:
-        raise RuntimeFailure(f"{setting}: cannot serve ({error.strerror})") from None
+        raise RuntimeFailure(asked, f": cannot serve ({error.strerror})") from None
 
 
-def _words(error: Exception) -> str:
-    """Some errors have none."""
+def _message(error: Exception) -> str:
+    """Return the error's text, or its type if it has none."""
     return str(error) or type(error).__name__
 
 
 class OpcUaAdapter:
-    """Serves from construction until close, in a thread with a loop of its own."""
+    """A server from construction until close, in a thread with its own event loop."""
 
     name = "opcua"
 
@@ -83,7 +90,8 @@ class OpcUaAdapter:
         self.url = f"opc.tcp://{host}:{port}/edgeseg/"
         self._requests = SeenRequests()
         self._kept: OrderedDict[int, str] = OrderedDict()
-        self._loop = _new_loop(f"opcua={host}:{port}")
+        asked = Setting("opcua", f"{host}:{port}")
+        self._loop = _new_loop(asked)
         self._waiting: asyncio.Queue[StationResult] = asyncio.Queue(QUEUED)
         self._unwritten: StationResult | None = None
         self._server: Any = None
@@ -96,9 +104,9 @@ class OpcUaAdapter:
         if not self._ready.wait(_START_S) or self._failure is not None:
             reason = f"not there after {_START_S:g} s"
             if self._failure is not None:
-                reason = _words(self._failure)
+                reason = _message(self._failure)
             self.close()
-            raise RuntimeFailure(f"opcua={host}:{port}: cannot serve ({reason})")
+            raise RuntimeFailure(asked, f": cannot serve ({reason})")
         station.events.subscribe(StationResult, self._take, name=self.name)
 
     def _take(self, result: StationResult) -> None:
@@ -126,14 +134,14 @@ class OpcUaAdapter:
             self._loop.close()
 
     async def _serve(self) -> None:
-        """Until it is over, again and again: whatever breaks it, the next server is whole."""
+        """Serve until the end; after a failure start a new server."""
         while not self._over.is_set():
             try:
                 await self._serve_once()
             except Exception as error:
                 if not self._ready.is_set():
                     raise
-                self._on_error(self.name, f"the server broke ({_words(error)}); it starts again")
+                self._on_error(self.name, f"the server broke ({_message(error)}); it starts again")
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._over.wait(), _AGAIN_S)
 
@@ -165,7 +173,7 @@ class OpcUaAdapter:
                 for task in tasks:
                     task.cancel()
 
-    async def _add_states(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_states(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
 
         nodes = {}
@@ -187,7 +195,7 @@ class OpcUaAdapter:
             nodes[name] = await system.add_variable(space, name, value, kind)
         return nodes
 
-    async def _add_results(self, system: Any, space: int) -> dict[str, Any]:
+    async def _add_results(self, system: Any, space: int) -> OpcUaNodes:
         from asyncua import ua
         from asyncua.common.methods import uamethod
 
@@ -245,38 +253,37 @@ class OpcUaAdapter:
 
     def _start(self, meas_id: str, part_id: str, at_ns: int) -> tuple[int, int]:
         if not self._may_trigger or len(meas_id) > MAX_REQUEST:
-            self._on_error(self.name, "a job over OPC UA is refused; start with trigger=opcua")
-            return 0, REFUSED
-
-        def take() -> TriggerEvent:
-            return self._station.trigger(
-                origin=self.name, part_id=part_id, request=meas_id, at_ns=at_ns
+            self._on_error(
+                self.name,
+                Sentence("a job over OPC UA is refused; start with ", Setting("trigger", "opcua")),
             )
-
+            return 0, REFUSED
         try:
-            job = self._station.current_job
-            return self._requests.once(meas_id, take, part_id=part_id, job=job)[0], OK
+            trigger_id, _ = self._requests.trigger(
+                self._station, origin=self.name, part_id=part_id, request=meas_id, at_ns=at_ns
+            )
+            return trigger_id, OK
         except RequestReused as reused:
             self._on_error(self.name, str(reused))
             return 0, REFUSED
 
-    async def _write_states(self, nodes: dict[str, Any]) -> None:
+    async def _write_states(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         last: dict[str, object] = {}
         while not self._over.is_set():
-            words = self._station.words()
+            status = self._station.status()
             values = {
-                "VisionStateMachine": vision_state(words),
-                "AutomaticModeStateMachine": _AUTOMATIC[words.state],
-                "TriggerReady": words.trigger_ready,
-                "Error": ua.Variant(int(words.error), ua.VariantType.Int32),
-                "ErrorText": words.reason,
-                "Heartbeat": ua.Variant(words.heartbeat, ua.VariantType.UInt16),
-                "Recipe": words.job.name or str(words.job.number),
-                "Check": words.check.name.lower(),
-                "CheckAnswer": ua.Variant(int(words.check_answer), ua.VariantType.Int32),
-                "Checks": ua.Variant(words.checks, ua.VariantType.UInt32),  # changes last
+                "VisionStateMachine": vision_state(status),
+                "AutomaticModeStateMachine": _AUTOMATIC[status.state],
+                "TriggerReady": status.trigger_ready,
+                "Error": ua.Variant(int(status.error), ua.VariantType.Int32),
+                "ErrorText": status.reason,
+                "Heartbeat": ua.Variant(status.heartbeat, ua.VariantType.UInt16),
+                "Recipe": status.job.name or str(status.job.number),
+                "Check": status.check.name.lower(),
+                "CheckAnswer": ua.Variant(int(status.check_answer), ua.VariantType.Int32),
+                "Checks": ua.Variant(status.checks, ua.VariantType.UInt32),  # changes last
             }
             for name, value in values.items():
                 if last.get(name) != value:
@@ -287,7 +294,7 @@ class OpcUaAdapter:
             except asyncio.TimeoutError:
                 continue
 
-    async def _write_results(self, nodes: dict[str, Any]) -> None:
+    async def _write_results(self, nodes: OpcUaNodes) -> None:
         from asyncua import ua
 
         while not (self._over.is_set() and self._waiting.empty()):
@@ -308,7 +315,7 @@ class OpcUaAdapter:
             self._unwritten = None
 
     def close(self) -> None:
-        """Write what waits, and stop serving."""
+        """Write the queued results, and stop serving."""
         with suppress(RuntimeError):  # it has ended by itself
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(5.0)

@@ -1,9 +1,9 @@
-"""asyncua's server with our rules: nobody changes a node from outside, and calls know their age.
+"""Run asyncua's server with our rules: no client changes a node, and each call knows its age.
 
-The library lets a user called "admin" do everything, whatever the password, and everyone write what
-a node allows. Here everyone is the same user, who may look, subscribe and call methods. It takes
-messages of a connection one after another: each is stamped when it comes, since a call that waits
-is as old as its message.
+The library lets a user called "admin" do everything, whatever the password, and lets everyone
+write what a node allows. Here everyone is the same user, who may read, subscribe and call methods.
+The library handles the messages of a connection one after another. Each is stamped on arrival,
+since a call that waits is as old as its message.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ _came_ns: ContextVar[int | None] = ContextVar("came_ns", default=None)
 
 
 def came_ns() -> int:
-    """When the message came whose call this is."""
+    """Return when the message of the current call arrived."""
     stamped = _came_ns.get()
     return time.monotonic_ns() if stamped is None else stamped
 
 
 class _Users:
-    """Whoever comes is the same user, by any name: there is no password to check."""
+    """A user manager that gives everyone the same user; there is no password to check."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
@@ -39,12 +39,12 @@ class _Users:
     def get_user(
         self, iserver: Any, username: Any = None, password: Any = None, certificate: Any = None
     ) -> Any:
-        """Never an administrator."""
+        """Return the one user, who is never an administrator."""
         return self._user
 
 
 class _Rules:
-    """Services that change nothing; adding, deleting and writing are not among them."""
+    """The services that change nothing; adding, deleting and writing are not among them."""
 
     def __init__(self, ua: Any) -> None:
         names = (f"{name}Request_Encoding_DefaultBinary" for name in ALLOWED)
@@ -56,7 +56,7 @@ class _Rules:
 
 
 class _StampedMessages(asyncio.Queue[Any]):
-    """Messages of one connection; whoever takes one is told when it came."""
+    """The messages of one connection, each with its time of arrival."""
 
     def _put(self, item: Any) -> None:
         super()._put((time.monotonic_ns(), item))
@@ -68,24 +68,24 @@ class _StampedMessages(asyncio.Queue[Any]):
 
 
 def make_server() -> Any:
-    """A server that only the station itself changes."""
+    """Make a server whose nodes only the station changes."""
     import asyncua
     from asyncua.crypto.permission_rules import User, UserRole
     from asyncua.server.server import Server
 
     class StationServer(Server):
-        """Its connections stamp what they read."""
+        """A server whose connections stamp their messages."""
 
         @property
         def bserver(self) -> Any:
-            """What listens; the library makes it at the start, and has it listen at once."""
+            """The listening part; the library makes it at the start, and it listens at once."""
             return self._listens
 
         @bserver.setter
         def bserver(self, made: Any) -> None:
             self._listens = made
             if made is not None:
-                made._make_protocol = lambda: _stamping(made)
+                made._make_protocol = lambda: _stamping_protocol(made)
 
     ua: Any = asyncua.ua
     users: Any = _Users(User(role=UserRole.User))
@@ -103,7 +103,7 @@ def make_server() -> Any:
     return server
 
 
-def _stamping(made: Any) -> Any:
+def _stamping_protocol(made: Any) -> Any:
     protocol = type(made)._make_protocol(made)
     protocol.messages = _StampedMessages(WAITING)
     return protocol

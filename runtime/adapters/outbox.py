@@ -1,4 +1,4 @@
-"""Results on their way out: a bounded queue and a thread, so that nobody waits for a network."""
+"""Queue outgoing results for a thread, so that nobody waits for a network."""
 
 import queue
 import threading
@@ -11,7 +11,7 @@ FLUSH_S = 3.0  # for what waits at the end
 
 
 class Outbox:
-    """Sends results in order; what does not fit, and what cannot be sent, is counted."""
+    """A bounded queue that sends results in order; lost and failed ones are counted."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Outbox:
         self._thread.start()
 
     def put(self, result: StationResult) -> None:
-        """Queue a result; returns at once."""
+        """Queue a result and return at once."""
         try:
             self._waiting.put_nowait(result)
         except queue.Full:
@@ -42,7 +42,7 @@ class Outbox:
                 self._on_error(self._name, redact(f"{type(error).__name__}: {error}"))
 
     def close(self) -> None:
-        """Send what waits, within a few seconds."""
+        """Send the queued results, within a few seconds."""
         timer = threading.Timer(FLUSH_S, self.closing.set)
         timer.daemon = True
         timer.start()

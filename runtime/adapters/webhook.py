@@ -1,4 +1,4 @@
-"""Every result to an address of somebody else's, signed, and tried again a few times."""
+"""Post every result to a foreign address, signed, and try again a few times."""
 
 import hashlib
 import hmac
@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from typing import IO
 
@@ -24,14 +25,30 @@ _FIRST_PAUSE_S = 0.5
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:
-    """What the receiver computes too, and compares."""
+    """Compute the signature that the receiver computes too, and compares."""
     return (
         "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Why a result was not taken."""
+
+    reason: str
+    status: int | None = None  # of the answer; None: there was none
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the receiver says that the message itself is wrong."""
+        return self.status is not None and 400 <= self.status < 500
+
+    def __str__(self) -> str:
+        return self.reason if self.status is None else f"{self.status} {self.reason}"
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A signed result goes to the address that was given, and nowhere else."""
+    """A handler that follows no redirect: a signed result goes only to the given address."""
 
     def redirect_request(
         self,
@@ -46,7 +63,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Webhook:
-    """Posts results in order, in a thread of its own."""
+    """An adapter that posts results in order, in its own thread."""
 
     name = "webhook"
 
@@ -72,14 +89,14 @@ class Webhook:
             if problem is None:
                 return
             over = attempt == TRIES or self._outbox.closing.wait(pause_s)
-            if over or problem.startswith("4"):  # it will not want the same message later
+            if over or problem.is_refusal:  # it will not want the same message later
                 number = result.trigger.trigger_id
                 raise RuntimeFailure(f"result {number} is not delivered ({problem})")
             self._on_error("webhook_retry", f"the receiver does not take a result ({problem})")
             pause_s *= 2
 
-    def _post(self, body: bytes) -> str | None:
-        """What is wrong; None: nothing."""
+    def _post(self, body: bytes) -> Problem | None:
+        """Post a result; return what is wrong, or None."""
         stamp = str(int(time.time()))
         headers = {"Content-Type": "application/json", TIMESTAMP: stamp}
         if self._secret is not None:
@@ -90,10 +107,11 @@ class Webhook:
                 return None
         except urllib.error.HTTPError as error:
             error.close()
-            return f"{error.code} {error.reason}"
+            return Problem(status=error.code, reason=str(error.reason))
         except (OSError, HTTPException) as error:
-            return type(error).__name__ if not isinstance(error, urllib.error.URLError) else "away"
+            away = isinstance(error, urllib.error.URLError)
+            return Problem(reason="away" if away else type(error).__name__)
 
     def close(self) -> None:
-        """Send what waits, within a few seconds."""
+        """Send the queued results, within a few seconds."""
         self._outbox.close()

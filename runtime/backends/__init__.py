@@ -1,1 +1,1 @@
-"""What runs a model file: one way to open each backend."""
+"""Backends that run a model file; each one is opened in one way."""

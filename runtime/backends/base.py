@@ -1,8 +1,7 @@
-"""A loaded model behind one protocol: batches of frames in, predictions out."""
+"""The session of a loaded model: batches of frames in, predictions out."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ class Session(ABC):
 
     @property
     def runs_on(self) -> str:
-        """All that times depend on, for people."""
+        """The backend and all settings that times depend on, for people."""
         return runs_on(self.backend, arithmetic=self.arithmetic, spin=self.spin)
 
     @abstractmethod
@@ -45,7 +44,7 @@ class Session(ABC):
 
     @cached_property
     def max_batch(self) -> int:
-        """How many frames the graph takes at once."""
+        """The number of frames that the graph takes at once."""
         return self.metadata.input.batch[2]
 
     @cached_property
@@ -67,7 +66,7 @@ class Session(ABC):
         predictions: list[Prediction] = []
         for start in range(0, len(frames_nhwc), largest):
             part = frames_nhwc[start : start + largest]
-            maps, scores, grids = self._run(_filled(part, smallest))
+            maps, scores, grids = self._run(_fill_batch(part, smallest))
             predictions += [
                 Prediction(
                     map_hw=maps[index].copy(),  # a view would keep, or share, the whole batch
@@ -81,17 +80,12 @@ class Session(ABC):
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _filled(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:
-    """Black frames up to the graph's smallest batch; their answers are thrown away."""
+def _fill_batch(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:
+    """Add black frames up to the graph's smallest batch; their results are thrown away."""
     missing = smallest - len(frames_nhwc)
     if missing <= 0:
         return frames_nhwc

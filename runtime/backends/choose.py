@@ -1,4 +1,4 @@
-"""Which backend runs a model file.
+"""Choose the backend that runs a model file.
 
     BACKENDS[name](model, options) -> Session
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.progress import Note, ignore
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.precisions import EXACT, PRECISIONS
@@ -34,7 +35,7 @@ def _onnxruntime(device: str) -> Opener:
 
 
 def _tensorrt(model: Path, options: SessionOptions) -> "Session":
-    """A plan by TensorRT itself, which has no threads; a graph through ONNX Runtime."""
+    """Open a plan in TensorRT itself, which has no threads, and a graph through ONNX Runtime."""
     if not _is_plan(model):
         return _onnxruntime("tensorrt")(model, options)
     from edgeseg.runtime.backends.tensorrt_session import TensorRtSession
@@ -57,17 +58,17 @@ BACKENDS: dict[str, Opener] = {
 
 
 def backend_names() -> tuple[str, ...]:
-    """What may be asked for, the choice included."""
+    """Return all names that --backend takes, `auto` included."""
     return (AUTO, *BACKENDS)
 
 
 def open_session(
     model: Path, options: SessionOptions = DEFAULTS, *, note: Note = ignore
 ) -> "Session":
-    """Load a .onnx or .plan file; `auto` says which backend it takes and why not a faster one.
+    """Load a .onnx or .plan file; `auto` notes which backend it takes, and why not a faster one.
 
-    Every file is read once: what is held against hashes and signatures are the bytes that run.
-    Whoever has looked at signatures already gives `options.files`.
+    Every file is read once: the bytes that are compared with hashes and signatures are the bytes
+    that run. A caller that has checked signatures already passes `options.files`.
     """
     from edgeseg.runtime.backends.model_file import BackendUnavailable, check_usable
 
@@ -77,13 +78,13 @@ def open_session(
     *tried, last = _attempts(model, options.backend, options.files)
     for name, file in tried:
         try:
-            session = _opened(name, file, options)
+            session = _open(name, file, options)
             break
         except BackendUnavailable as error:
-            note(str(error))
+            note(Sentence(error))
     else:
         name, file = last
-        session = _opened(name, file, options)
+        session = _open(name, file, options)
     try:
         check_usable(session.metadata, model, allow_random_weights=options.allow_random_weights)
     except RuntimeFailure:
@@ -99,7 +100,7 @@ def open_session(
 
 
 def _note_precision(session: "Session", name: str, *, note: Note) -> None:
-    """Say so where this computer does not compute as the file says."""
+    """Warn if this computer does not compute in the precision that the file states."""
     precision = PRECISIONS.get(session.metadata.precision)
     if precision is None:
         return
@@ -131,8 +132,8 @@ def _note_precision(session: "Session", name: str, *, note: Note) -> None:
         )
 
 
-def _opened(name: str, file: Path, options: SessionOptions) -> "Session":
-    """The file in a backend, if it may be used here at all."""
+def _open(name: str, file: Path, options: SessionOptions) -> "Session":
+    """Open the file in a backend, after checking that it may be used here."""
     from edgeseg.modelfile.signature import TrustedFiles, files_of_model
 
     checked = options.files
@@ -146,7 +147,7 @@ def _opened(name: str, file: Path, options: SessionOptions) -> "Session":
 
 
 def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str, Path]]:
-    """Backends and the file for each, in the order in which they are tried."""
+    """List backends, each with its file, in the order in which they are tried."""
     from edgeseg.runtime.backends.model_file import onnx_beside
 
     if backend not in backend_names():
@@ -156,8 +157,10 @@ def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str,
         raise UsageError(f"{model}: expected a .onnx or .plan file, as `edgeseg export` writes")
     if plan and backend not in (AUTO, "tensorrt"):
         raise UsageError(
-            f"{model}: backend={backend} cannot run a plan, only `tensorrt` can; "
-            f"give the {model.stem}.onnx it was built from"
+            f"{model}: ",
+            Setting("backend", backend),
+            f" cannot run a plan, only `tensorrt` can; give the {model.stem}.onnx it was "
+            "built from",
         )
     if backend != AUTO:
         return [(backend, model)]

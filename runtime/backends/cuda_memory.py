@@ -1,4 +1,4 @@
-"""The few CUDA calls that a session needs, through NVIDIA's own bindings."""
+"""Wrap the few CUDA calls that a session needs, through NVIDIA's own bindings."""
 
 import ctypes
 import importlib
@@ -13,7 +13,7 @@ from edgeseg.runtime.backends.model_file import BackendUnavailable
 
 
 def load_cuda() -> ModuleType:
-    """NVIDIA's runtime bindings, under the name that their version uses."""
+    """Import NVIDIA's runtime bindings, under the name that their version uses."""
     for name in ("cuda.bindings.runtime", "cuda.cudart"):
         try:
             return importlib.import_module(name)
@@ -23,7 +23,7 @@ def load_cuda() -> ModuleType:
 
 
 class Cuda:
-    """Calls that raise instead of returning a status; one stream for everything."""
+    """CUDA calls that raise instead of returning a status, on one stream."""
 
     def __init__(self, runtime: Any) -> None:
         self.runtime = runtime
@@ -36,7 +36,7 @@ class Cuda:
         self.stream = self.call("cudaStreamCreateWithFlags", runtime.cudaStreamNonBlocking)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """One call of the runtime; its value, or None where it has none."""
+        """Call a function of the runtime; return its value, or None if it has none."""
         status, *values = getattr(self.runtime, name)(*arguments)
         if int(status) != 0:
             text = self.runtime.cudaGetErrorString(status)[1]
@@ -80,7 +80,7 @@ class MirroredArray:
         self._cuda.call("cudaMemcpyAsync", target, source, size, kind, self._cuda.stream)
 
     def free(self) -> None:
-        """Give both back; the array must not be used any more."""
+        """Free both arrays; they must not be used any more."""
         del self.array
         self._cuda.call("cudaFreeHost", self._host)
         self._cuda.call("cudaFree", self.device)

@@ -1,4 +1,4 @@
-"""A graph opened for one of its outputs: the embedding that a fit is made of."""
+"""Open a graph for one of its outputs: the embedding that a fit uses."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -17,7 +17,10 @@ Run = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
 def open_embeddings(model: Path, output: str, options: SessionOptions) -> Run:
-    """The output of each batch, in the first backend that `auto` would take for a graph."""
+    """Return a function that computes the output of a batch.
+
+    The backend is the first one that `auto` would take for a graph.
+    """
     for device in ("cuda", "cpu"):
         try:
             return _onnxruntime(open_onnxruntime(model, options, device=device), output)

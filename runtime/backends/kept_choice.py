@@ -1,10 +1,10 @@
-"""What was chosen of a model file stays when the same model is written again, or is named.
+"""Keep the threshold and regions that were chosen for a model file when it is written again.
 
-    earlier file --earlier_choice--> Earlier --Earlier.carried_to--> the sidecar of the new file
+    earlier file --earlier_choice--> EarlierFile --carry_to--> the sidecar of the new file
 
-A threshold, a band, a calibration and ignored regions are chosen on what a graph knows of its good
-images. If a new file knows exactly the same, the choice is as good as it was; else it is of another
-model, and people are told how to choose it again.
+A threshold, a band, a calibration and ignored regions are chosen on the scores of good images that
+the graph carries. If the new file carries exactly the same scores, the choice stays. Otherwise it
+is another model, and a note says how to choose again.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from pathlib import Path
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.files import write_json
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.metadata import Decision, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 
 # What a choice rests on. Batch and outputs may differ: the same frame has the same score.
 _BASIS = (
@@ -38,15 +39,15 @@ _BASIS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """A file that had the name before, of which something was chosen."""
+class EarlierFile:
+    """The file that had the name before, with a choice in its sidecar."""
 
     model: Path
     made: ModelMetadata  # as it was exported
     chosen: ModelMetadata  # as it runs
 
-    def carried_to(self, new: ModelMetadata, *, note: Note) -> ModelMetadata:
-        """What the sidecar of the new file says; what happens to the choice is told in a line."""
+    def carry_to(self, new: ModelMetadata, *, note: Note) -> ModelMetadata:
+        """Return the new file's metadata, with the choice if it still holds; a note says which."""
         last = self.chosen.history[-1]
         if all(getattr(self.made, name) == getattr(new, name) for name in _BASIS):
             note(
@@ -54,8 +55,8 @@ class Earlier:
                 f"{self.chosen.threshold.score:.4f} ({last.action}, {last.when}); an export under "
                 "another name starts anew"
             )
-            return new.decided(self.chosen)
-        commands = replaced_choice(self.chosen, self.model, regions=self._stored_regions())
+            return new.with_decisions(self.chosen)
+        commands = commands_to_choose_again(self.chosen, self.model, regions=self._write_regions())
         note(
             f"{self.model.name} is another model now: its threshold "
             f"{self.chosen.threshold.score:.4f} ({last.action}, {last.when}) is replaced by "
@@ -63,8 +64,8 @@ class Earlier:
         )
         return new
 
-    def _stored_regions(self) -> Path | None:
-        """A file of the regions that were ignored, for --mask; None: there were none."""
+    def _write_regions(self) -> Path | None:
+        """Write the ignored regions to a file for --mask; return None if there are none."""
         if not self.chosen.ignored_here:
             return None
         path = self.model.with_name(f"{self.model.stem}.ignored.json")
@@ -72,24 +73,24 @@ class Earlier:
         return path
 
 
-def earlier_choice(model: Path, *, note: Note) -> Earlier | None:
-    """What was chosen of the file that has this name now; None: nothing, or there is none."""
+def earlier_choice(model: Path, *, note: Note) -> EarlierFile | None:
+    """Read what was chosen for the file that has this name now; None if nothing was."""
     if not model.is_file():
         return None
     try:
         chosen = file_metadata(model)
-        text = embedded_text(model)
+        text = property_text(model)
         if not chosen.history or text is None:
             return None
         made = ModelMetadata.from_json(text, source=str(model))
     except EdgesegError as error:
-        note(f"what was chosen of the earlier {model.name} is not kept: {error}")
+        note(Sentence(f"what was chosen of the earlier {model.name} is not kept: ", error))
         return None
-    return Earlier(model=model, made=made, chosen=chosen)
+    return EarlierFile(model=model, made=made, chosen=chosen)
 
 
-def replaced_choice(chosen: ModelMetadata, model: Path, *, regions: Path | None) -> str:
-    """The commands that choose the same again, of another model."""
+def commands_to_choose_again(chosen: ModelMetadata, model: Path, *, regions: Path | None) -> str:
+    """Return the commands that make the same choice for another model."""
     commands = []
     if regions is not None:
         commands.append(f"edgeseg ignore {model} --mask {regions}")

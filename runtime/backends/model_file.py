@@ -1,10 +1,11 @@
-"""Is this file the model its metadata speaks of, and may it be used?"""
+"""Check that a file is the model its metadata describe, and that it may be used."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import file_sha256, resolved, write_text
+from edgeseg.base.files import file_sha256, write_target, write_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.file_reading import DISK, Files
@@ -14,23 +15,23 @@ from edgeseg.modelfile.metadata import (
     ModelMetadata,
 )
 from edgeseg.modelfile.versions import Change, newest
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 
 
 class BackendUnavailable(RuntimeFailure):
-    """This computer cannot run the file this way; another backend may."""
+    """This computer cannot run the file in this backend; another one may."""
 
 
 def sidecar_path(model: Path) -> Path:
-    """Where the JSON of a model lies: beside it, or beside the file that a link leads to."""
+    """Return the path of a model's JSON: beside the model, or beside the target of a link."""
     beside = model.with_suffix(".json")
     if model.is_symlink() and not beside.exists():
-        return resolved(model).with_suffix(".json")
+        return write_target(model).with_suffix(".json")
     return beside
 
 
 def read_sidecar(model: Path, *, files: Files = DISK) -> ModelMetadata | None:
-    """The JSON beside a model, if there is one."""
+    """Read the JSON beside a model, if there is one."""
     sidecar = sidecar_path(model)
     if not files.is_file(sidecar):
         return None
@@ -42,21 +43,21 @@ def read_sidecar(model: Path, *, files: Files = DISK) -> ModelMetadata | None:
 
 
 def stage_sidecar(change: Change, model: str, metadata: ModelMetadata) -> None:
-    """Let metadata take their place together with the model of that name."""
+    """Add metadata to a change, so that they are replaced together with the model."""
     sidecar = change.path(Path(model).with_suffix(".json").name)
     sidecar.write_text(sidecar_text(metadata), encoding="utf-8")
 
 
 def sidecar_text(metadata: ModelMetadata) -> str:
-    """What stands in a sidecar."""
+    """Return the text of a sidecar."""
     return metadata.to_json(indent=2) + "\n"
 
 
 def file_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
-    """What a .onnx or .plan file and its sidecar say, without a library that runs it.
+    """Read the metadata of a .onnx or .plan file and its sidecar, without a library that runs it.
 
-    The file is compared with its hash before any library parses it. Whoever runs it afterwards
-    takes its bytes from the same `files`, so that it is what was compared.
+    The file is compared with its hash before any library parses it. A caller that runs the file
+    afterwards takes its bytes from the same `files`, so that they are the bytes that were compared.
     """
     if not files.is_file(model):
         raise RuntimeFailure(f"{model}: no such file; make one with `edgeseg export`")
@@ -65,9 +66,9 @@ def file_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
 
 
 def graph_source(model: Path, metadata: ModelMetadata, files: Files) -> bytes | Path:
-    """What a library is given of a graph: the bytes that were compared.
+    """Return what a library loads a graph from: the bytes that were compared.
 
-    Weights in a second file are opened by the library itself, so that it needs the path.
+    Weights in a second file are opened by the library itself, so it gets the path.
     """
     if metadata.data_sha256 is None:
         return files.read(model)
@@ -80,7 +81,7 @@ def graph_source(model: Path, metadata: ModelMetadata, files: Files) -> bytes | 
 
 
 def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
-    """The metadata inside a .onnx file, with what its sidecar says was decided since.
+    """Read the metadata inside a .onnx file, with the later decisions of its sidecar.
 
     A sidecar of another file is refused.
     """
@@ -88,7 +89,7 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
     expected = None if sidecar is None else sidecar.onnx_sha256
     if expected is not None:
         _compare(model, expected, files)
-    embedded = embedded_text(model, files=files)
+    embedded = property_text(model, files=files)
     if embedded is None:
         raise RuntimeFailure(
             f"{model}: no edgeseg metadata inside, so its size, channels and threshold are "
@@ -99,11 +100,11 @@ def _onnx_metadata(model: Path, files: Files) -> ModelMetadata:
         _compare_graph(model, metadata, files)
         _check_alone(model, metadata)
     _compare_data(model, metadata, files)
-    return metadata if sidecar is None or expected is None else metadata.decided(sidecar)
+    return metadata if sidecar is None or expected is None else metadata.with_decisions(sidecar)
 
 
 def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
-    """The sidecar of a plan, after comparing the plan with its hash."""
+    """Compare a plan with its hash, and return its sidecar."""
     metadata = read_sidecar(model, files=files)
     if metadata is None or metadata.plan is None:
         raise RuntimeFailure(
@@ -115,7 +116,7 @@ def plan_metadata(model: Path, *, files: Files = DISK) -> ModelMetadata:
 
 
 def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
-    """Store what was decided of a file that file_metadata has read; a plan's facts stay."""
+    """Store the decisions on a file that file_metadata has read; the facts of a plan stay."""
     target, before = sidecar_path(model), read_sidecar(model)
     if model.suffix not in PLAN_SUFFIXES:
         plan = None if before is None else before.plan
@@ -127,9 +128,9 @@ def write_sidecar(model: Path, metadata: ModelMetadata) -> Path:
 def store_choice(
     model: Path, chosen: Thresholds, *, rule: str, rate: float | None, images: int, when: str
 ) -> Path:
-    """Let a choice of thresholds stand in the sidecar, with a line of history; the sidecar.
+    """Write chosen thresholds and a line of history to the sidecar; return its path.
 
-    `rate` is what was asked for; None: a value.
+    `rate` is the rate that was asked for, or None if a value was given.
     """
     metadata = file_metadata(model)
     decision = Decision(
@@ -150,7 +151,7 @@ def _compare(model: Path, expected: str, files: Files) -> None:
 
 
 def _check_alone(model: Path, metadata: ModelMetadata) -> None:
-    """A graph whose threshold may have been chosen since its export does not run without it."""
+    """Refuse a graph without its sidecar if a threshold may have been chosen since the export."""
     if metadata.needs_sidecar:
         raise RuntimeFailure(
             f"{model}: {model.with_suffix('.json').name}, its sidecar, is not beside it, and holds "
@@ -160,7 +161,7 @@ def _check_alone(model: Path, metadata: ModelMetadata) -> None:
 
 
 def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:
-    """A graph alone is compared with the hash that its own metadata have of all the rest."""
+    """Compare a graph with the hash in its own metadata, which covers all the rest."""
     if metadata.graph_sha256 is None:
         raise RuntimeFailure(
             f"{model}: neither its metadata nor a sidecar has its hash; export it again"
@@ -174,7 +175,7 @@ def _compare_graph(model: Path, metadata: ModelMetadata, files: Files) -> None:
 
 
 def _compare_data(model: Path, metadata: ModelMetadata, files: Files) -> None:
-    """The weights of a graph over 2 GB, in a file of their own."""
+    """Compare the weights of a graph over 2 GB, which are in a second file."""
     if metadata.data_sha256 is None:
         return
     data = model.with_name(f"{model.name}.data")
@@ -192,7 +193,7 @@ def _check_hash(path: Path, actual: str, expected: str, *, place: str) -> None:
 
 
 def onnx_beside(plan: Path, *, files: Files = DISK) -> Path | None:
-    """The graph a plan was built from, if it lies beside it and is the same one."""
+    """Return the graph a plan was built from, if it is beside the plan and unchanged."""
     graph = plan.with_suffix(".onnx")
     sidecar = read_sidecar(plan, files=files)
     if sidecar is None or not files.is_file(graph) or sidecar.onnx_sha256 != files.sha256(graph):
@@ -201,15 +202,17 @@ def onnx_beside(plan: Path, *, files: Files = DISK) -> Path | None:
 
 
 def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: bool) -> None:
-    """Refuse what would run and give meaningless answers."""
+    """Refuse a model that would run and give meaningless results."""
     if metadata.backbone.random_weights and not allow_random_weights:
         raise RuntimeFailure(
-            f"{model}: its backbone has random weights, so its scores mean nothing; fit with real "
-            "weights, or pass allow_random_weights=True to test the machinery"
+            f"{model}: its backbone has random weights, so its scores mean nothing; fit with "
+            "real weights, or pass ",
+            Setting("allow_random_weights", True),
+            " to test the machinery",
         )
 
 
 def first_line(error: Exception) -> str:
-    """A foreign library's message, short enough for ours."""
+    """Shorten a message of another library to its first line."""
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__

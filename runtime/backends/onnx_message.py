@@ -1,9 +1,9 @@
-"""A .onnx file with other constants, written without the onnx package.
+"""Write a .onnx file with other constants, without the onnx package.
 
 file -> fields of the model -> fields of its graph -> constants with other numbers -> file
 
-A constant keeps its name, its type and its shape; nothing else of the graph is touched, but for an
-output that may be left out.
+A constant keeps its name, its type and its shape. Nothing else of the graph changes, but one output
+may be left out.
 """
 
 import io
@@ -31,7 +31,7 @@ _FLOAT = 1  # of TensorProto.DataType
 
 
 def read_constants(model: Path, *, prefix: str) -> dict[str, NDArray[np.float32]]:
-    """The fp32 constants whose names begin with a prefix."""
+    """Read the fp32 constants whose names begin with a prefix."""
     found: dict[str, NDArray[np.float32]] = {}
     with model.open("rb") as file:
         for graph in fields_of(file, 0, model.stat().st_size):
@@ -48,7 +48,7 @@ def read_constants(model: Path, *, prefix: str) -> dict[str, NDArray[np.float32]
 def with_constants(
     data: bytes, constants: Mapping[str, NDArray[np.float32]], *, without_output: str
 ) -> bytes:
-    """The file with other numbers in some constants, without one output and all properties."""
+    """Return the file with other numbers in some constants, less one output and all properties."""
     file, left = io.BytesIO(data), set(constants)
     parts: list[bytes] = []
     for field in fields_of(file, 0, len(data)):
@@ -65,7 +65,7 @@ def with_constants(
 
 
 def with_property(data: bytes, key: str, text: str) -> bytes:
-    """The file with one more property, at its end."""
+    """Return the file with one more property, at its end."""
     entry = _message(1, key.encode()) + _message(2, text.encode())
     return data + _message(METADATA_PROPS, entry)
 
@@ -77,7 +77,7 @@ def _graph(
     left: set[str],
     without_output: str,
 ) -> Iterator[bytes]:
-    """The fields of a graph, some of them changed."""
+    """Yield the fields of a graph, some of them changed."""
     for field in fields_of(file, graph.value, graph.end):
         if field.number == _OUTPUT and _name(file, field, _VALUE_NAME) == without_output:
             continue
@@ -85,7 +85,7 @@ def _graph(
             tensor = _Tensor(file, field)
             if tensor.name in constants:
                 left.discard(tensor.name)
-                yield _message(_INITIALIZER, tensor.replaced(constants[tensor.name]))
+                yield _message(_INITIALIZER, tensor.with_values(constants[tensor.name]))
                 continue
         file.seek(field.start)
         yield file.read(field.end - field.start)
@@ -99,7 +99,7 @@ class _Tensor:
         self.name = _name(file, field, _NAME)
 
     def values(self) -> NDArray[np.float32]:
-        """Its numbers in its shape."""
+        """Return its numbers in its shape."""
         raw = next((field for field in self._fields if field.number == _RAW), None)
         shape = self._shape()
         if self._kind() != _FLOAT or raw is None:
@@ -108,8 +108,8 @@ class _Tensor:
             raise Malformed(f"{self.name} has not as many numbers as its shape {shape} says")
         return np.frombuffer(bytes_of(self._file, raw), "<f4").reshape(shape)
 
-    def replaced(self, values: NDArray[np.float32]) -> bytes:
-        """The same tensor with other numbers."""
+    def with_values(self, values: NDArray[np.float32]) -> bytes:
+        """Return the tensor with other numbers."""
         before = self.values()
         if values.shape != before.shape or values.dtype != np.float32:
             raise Malformed(
@@ -130,7 +130,7 @@ class _Tensor:
         return tuple(n for field in self._fields for n in self._numbers(field, _DIMS))
 
     def _numbers(self, field: Field, number: int) -> Iterator[int]:
-        """The whole numbers of a field, packed or one by one."""
+        """Yield the integers of a field, packed or one by one."""
         if field.number != number:
             return
         self._file.seek(field.value if field.has_bytes else field.start)
@@ -148,7 +148,7 @@ def _name(file: Any, message: Field, number: int) -> str:
 
 
 def _message(number: int, value: bytes) -> bytes:
-    """A field that holds bytes."""
+    """Encode a field that holds bytes."""
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 

@@ -1,7 +1,7 @@
-"""Our metadata inside a .onnx file, and the hash of all the rest, without a library.
+"""Read our metadata inside a .onnx file, and the hash of the rest, without a library.
 
-A file is a protobuf message: fields one after another, each a number, a kind and a value. Only
-`metadata_props` is read; the graph, which is nearly all of the file, is stepped over.
+A file is a protobuf message: fields one after another, each with a number, a kind and a value. Only
+`metadata_props` is read; the graph, which is nearly all of the file, is skipped.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _PIECE = 1 << 20
 
 
 class Field(NamedTuple):
-    """One field of a message: its number, and where it and its value stand."""
+    """One field of a message: its number, and the positions of the field and its value."""
 
     number: int
     start: int
@@ -32,8 +32,8 @@ class Field(NamedTuple):
     has_bytes: bool
 
 
-def embedded_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | None:
-    """What `edgeseg export` wrote into the file; None for a graph of another program."""
+def property_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | None:
+    """Read the metadata that `edgeseg export` wrote; None for a graph of another program."""
     try:
         with files.open(model) as file:
             for field in fields_of(file, 0, file.seek(0, io.SEEK_END)):
@@ -46,7 +46,7 @@ def embedded_text(model: Path, *, key: str = KEY, files: Files = DISK) -> str | 
 
 
 def graph_sha256(file: BinaryIO, *, key: str = KEY) -> str:
-    """The hash of a .onnx file without our metadata, which holds it."""
+    """Compute the hash of a .onnx file without our metadata, which holds that hash."""
     size = file.seek(0, io.SEEK_END)
     digest = hashlib.sha256()
     for field in list(fields_of(file, 0, size)):
@@ -60,7 +60,7 @@ def graph_sha256(file: BinaryIO, *, key: str = KEY) -> str:
 
 
 def fields_of(file: BinaryIO, start: int, end: int) -> Iterator[Field]:
-    """The fields of the message that stands between two places of a file."""
+    """Yield the fields of the message between two positions of a file."""
     at = start
     while at < end:
         file.seek(at)
@@ -81,13 +81,13 @@ def fields_of(file: BinaryIO, start: int, end: int) -> Iterator[Field]:
 
 
 def bytes_of(file: BinaryIO, field: Field) -> bytes:
-    """The value of a field."""
+    """Read the value of a field."""
     file.seek(field.value)
     return file.read(field.end - field.value)
 
 
 def _our_text(file: BinaryIO, field: Field, key: str) -> bytes | None:
-    """The value of a property, if it is ours."""
+    """Read the value of a property, if it is ours."""
     if field.number != METADATA_PROPS or not field.has_bytes:
         return None
     if field.end - field.value > LONGEST_JSON:
@@ -101,7 +101,7 @@ def _our_text(file: BinaryIO, field: Field, key: str) -> bytes | None:
 
 
 def varint_of(file: BinaryIO) -> int:
-    """The number that begins where the file stands."""
+    """Read the number at the file's current position."""
     value = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)

@@ -1,4 +1,4 @@
-"""ONNX Runtime: on the CPU, through CUDA, or through its TensorRT provider."""
+"""Run a graph in ONNX Runtime: on the CPU, through CUDA, or through its TensorRT provider."""
 
 import importlib.util
 import os
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.metadata import KEY
 from edgeseg.runtime.backends.base import Outputs, Session
 from edgeseg.runtime.backends.model_file import (
@@ -37,10 +38,11 @@ def open_onnxruntime(
     exact: bool = False,
     path: Path | None = None,
 ) -> Any:
-    """ONNX Runtime's own session of anyone's graph, on one provider and no other.
+    """Open any graph in ONNX Runtime, on one provider and no other.
 
-    Everybody who runs a graph opens it here: what was verified and timed is what will run. `exact`
-    is for looks into a graph on the way to its file: see `_exactly`. `path` is the file of bytes.
+    All code that runs a graph opens it here, so that the verified and timed session is the one that
+    runs. `exact` is for probes of a graph during its export: see `_exactly`. `path` is the file of
+    the bytes.
     """
     path = model if isinstance(model, Path) else path
     name = "the graph" if path is None else str(path)
@@ -64,13 +66,15 @@ def open_onnxruntime(
     if session.get_providers()[0] != provider:
         raise BackendUnavailable(
             f"{name}: the {_NAMES[device]} provider did not start; are its driver and "
-            "libraries installed? backend=cpu needs neither"
+            "libraries installed? ",
+            Setting("backend", "cpu"),
+            " needs neither",
         )
     return session
 
 
-def embedded_metadata(session: Any) -> str | None:
-    """Our metadata inside the graph of an open session; other people's graphs have none."""
+def metadata_text(session: Any) -> str | None:
+    """Return our metadata inside the graph of an open session; foreign graphs have none."""
     text: str | None = session.get_modelmeta().custom_metadata_map.get(KEY)
     return text
 
@@ -102,7 +106,7 @@ class OrtSession(Session):
 
 
 def _import_for(device: str, name: str) -> Any:
-    """ONNX Runtime, if it is here and has the provider of a device."""
+    """Import ONNX Runtime, if it is installed and has the provider of a device."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise BackendUnavailable(
             "ONNX Runtime is not installed; `pip install edgeseg[cpu]`, or `edgeseg[gpu]` with CUDA"
@@ -111,8 +115,9 @@ def _import_for(device: str, name: str) -> Any:
 
     if _PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise BackendUnavailable(
-            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; "
-            "install `edgeseg[gpu]`, or use backend=cpu"
+            f"{name}: this ONNX Runtime has no {_NAMES[device]} provider; install "
+            "`edgeseg[gpu]`, or use ",
+            Setting("backend", "cpu"),
         )
     return onnxruntime
 
@@ -129,11 +134,11 @@ def _settings(runtime: Any, options: SessionOptions) -> Any:
 
 
 def _exactly(runtime: Any, settings: Any) -> None:
-    """What the graph describes, node by node: Q/DQ as arithmetic, no kernel that saturates.
+    """Set a session to run the graph as written: Q/DQ as arithmetic, no kernel that saturates.
 
-    Large frames are calibrated in it, so memory goes back at once, and nodes run in the order that
-    needs least of it: in its own, ONNX Runtime keeps all activations of a calibration to the end,
-    10 GB of a frame of 2160x3840.
+    Large frames are calibrated in it, so memory is released at once, and nodes run in the order
+    that needs least of it. By default, ONNX Runtime keeps all activations of a calibration to the
+    end, 10 GB for a frame of 2160x3840.
     """
     settings.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     settings.enable_cpu_mem_arena = False

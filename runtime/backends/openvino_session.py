@@ -1,4 +1,4 @@
-"""OpenVINO: ONNX files on Intel processors."""
+"""Run ONNX files in OpenVINO, on Intel processors."""
 
 import importlib.util
 from pathlib import Path
@@ -25,7 +25,7 @@ _HINTS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 
 def read_openvino(model: Path, source: bytes | Path | None = None) -> Any:
-    """OpenVINO's own graph of anyone's ONNX or IR file, not compiled yet; or of its bytes."""
+    """Read any ONNX or IR file, or its bytes, as OpenVINO's graph, not compiled yet."""
     check_installed()
     import openvino
 
@@ -37,11 +37,11 @@ def read_openvino(model: Path, source: bytes | Path | None = None) -> Any:
 
 
 def compile_openvino(graph: Any, options: SessionOptions, *, model: Path) -> Any:
-    """The graph compiled for the CPU, for the lowest latency of a single stream.
+    """Compile a graph for the CPU, for the lowest latency of a single stream.
 
-    Everybody who runs a graph compiles it here: what was verified and timed is what will run. It
-    computes in what the file's precision says, and in float32 where a foreign file says nothing.
-    OpenVINO's threads sleep and wake by their own rules: `spin` means nothing to it.
+    All code that runs a graph compiles it here, so that the verified and timed graph is the one
+    that runs. It computes in the file's precision, and in float32 where a foreign file states none.
+    OpenVINO's threads sleep and wake by their own rules, so `spin` has no effect.
     """
     import openvino
 
@@ -56,14 +56,14 @@ def compile_openvino(graph: Any, options: SessionOptions, *, model: Path) -> Any
         raise _cannot_load(model, error) from None
 
 
-def embedded_metadata(graph: Any) -> str | None:
-    """Our metadata inside a graph; other people's graphs have none."""
+def metadata_text(graph: Any) -> str | None:
+    """Return our metadata inside a graph; foreign graphs have none."""
     place = ["framework", KEY]  # where OpenVINO keeps the properties of an ONNX file
     return str(graph.get_rt_info(place).value) if graph.has_rt_info(place) else None
 
 
 def arithmetic(compiled: Any) -> str:
-    """The floating point in which a compiled graph computes, asked of OpenVINO itself."""
+    """Ask OpenVINO for the floating point type in which a compiled graph computes."""
     hint = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     return next((name for name, short in _HINTS.items() if short == hint), hint)
 
@@ -97,13 +97,13 @@ class OpenVinoSession(Session):
 
 
 def check_installed() -> None:
-    """Refuse before any work where it is not here."""
+    """Refuse at the beginning if OpenVINO is not installed."""
     if importlib.util.find_spec("openvino") is None:
         raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
 
 
 def _precision(graph: Any, model: Path) -> Precision:
-    text = embedded_metadata(graph)
+    text = metadata_text(graph)
     name = EXACT if text is None else ModelMetadata.from_json(text, source=str(model)).precision
     if name not in PRECISIONS:
         raise RuntimeFailure(

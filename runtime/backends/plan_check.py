@@ -1,4 +1,4 @@
-"""Does a TensorRT plan fit this computer? Asked of its sidecar, before the plan is touched."""
+"""Check that a TensorRT plan fits this computer, by its sidecar, before the plan is loaded."""
 
 import importlib
 import importlib.util
@@ -17,12 +17,12 @@ _NAMES = {"tensorrt": "TensorRT", "rtx": "TensorRT-RTX"}
 
 
 def builder_name(metadata: ModelMetadata) -> str:
-    """The builder's name for people."""
+    """Return the builder's name for people."""
     return _NAMES[metadata.plan_facts.builder]
 
 
 def import_builder(model: Path, metadata: ModelMetadata) -> Any:
-    """The Python package that can load the plan, of a version that can."""
+    """Import the Python package that can load the plan, in a version that can."""
     plan = metadata.plan_facts
     builder = plan.builder
     if builder not in _MODULES:
@@ -62,7 +62,7 @@ def check_gpu(model: Path, metadata: ModelMetadata, here: str) -> None:
 
 
 def rebuild(model: Path, metadata: ModelMetadata) -> str:
-    """What to do about a plan that does not fit."""
+    """Return the advice for a plan that does not fit."""
     command = f"edgeseg export {model.stem}.edgeseg --trt"
     if metadata.plan_facts.builder == "rtx":
         command += " --builder rtx"

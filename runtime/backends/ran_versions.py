@@ -1,22 +1,22 @@
-"""Which version of each product ran here, so that one of before does not come back unasked.
+"""Remember which version of each product ran here, so that an older one is not run by mistake.
 
     a signed statement --name--> STATE/ran/NAME.json: the highest version that inspected here
-    below it: refused, unless somebody went back to exactly this one with `edgeseg recipe rollback`
+    a lower version: refused, unless `edgeseg recipe rollback` asked for exactly that one
 
-The file lies beside nothing that is delivered: who can replace recipes does not replace it with
-them. It is written whole, and only when a version is new here.
+The file is not beside the recipes: somebody who can replace recipes does not replace it with them.
+It is written in one step, and only when a version is new here.
 """
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.files import home_path, locked, write_json
+from edgeseg.base.files import home_path, lock_folder, write_json
 from edgeseg.base.plain import Malformed, parse_json, read_bounded, record
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.signature import Statement
 
 STATE = "EDGESEG_STATE"
@@ -25,7 +25,7 @@ _KEPT = 200  # lines of history
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What happened once."""
+    """One entry of the history."""
 
     when: str  # UTC
     what: str  # "ran" or "gone back"
@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class RanRecord:
-    """What is known of one product."""
+    """The versions of one product that ran here."""
 
     name: str
     version: int  # the highest that ran
@@ -45,7 +45,7 @@ class RanRecord:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a station keeps what it must not forget: EDGESEG_STATE, systemd's, or the user's."""
+    """Return the folder of a station's lasting state: EDGESEG_STATE, systemd's, or the user's."""
     for name in (STATE, "STATE_DIRECTORY"):
         if environment.get(name):
             return home_path(environment[name].split(":")[0])
@@ -54,24 +54,24 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def remember_ran(statement: Statement) -> None:
-    """Of a model that is about to inspect, if it may."""
+    """Remember the version of a model that is about to inspect; refuse one that may not."""
     ran = RanVersions()
     ran.check(statement)
     ran.remember(statement)
 
 
 class RanVersions:
-    """The records of a station."""
+    """All records of a station."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = (state_folder() if folder is None else folder) / "ran"
 
     def path(self, name: str) -> Path:
-        """Where the record of a product is."""
+        """Return the path of a product's record."""
         return self._folder / f"{quote(name, safe='')}.json"
 
     def read(self, name: str) -> RanRecord | None:
-        """What is known of a product; None: it never ran here."""
+        """Read the record of a product; None if it never ran here."""
         path = self.path(name)
         try:
             told = record(RanRecord, parse_json(read_bounded(path)))
@@ -87,7 +87,7 @@ class RanVersions:
         return told
 
     def check(self, statement: Statement | None) -> None:
-        """Refuse a version below the one that ran; None: nothing is signed, nothing is asked."""
+        """Refuse a version below the one that ran; without a signed statement do nothing."""
         before = None if statement is None else self.read(statement.name)
         if statement is None or before is None or statement.version >= before.version:
             return
@@ -99,7 +99,7 @@ class RanVersions:
             )
 
     def remember(self, statement: Statement | None) -> None:
-        """This one inspects from now on; written only if that is new."""
+        """Record that this version inspects from now on; written only if that is new."""
         before = None if statement is None else self.read(statement.name)
         if statement is None:
             return
@@ -109,12 +109,12 @@ class RanVersions:
             self._write(statement, before, "ran")
 
     def go_back(self, statement: Statement) -> None:
-        """Somebody on this device wants exactly this one back; kept in the history."""
+        """Allow exactly this earlier version again, and record it in the history."""
         self._write(statement, self.read(statement.name), "gone back")
 
     def _write(self, statement: Statement, before: RanRecord | None, what: str) -> None:
         digest, back = statement.sha256(), what == "gone back"
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        now = utc_time()
         step = Step(when=now, what=what, version=statement.version, statement_sha256=digest)
         known = before or RanRecord(name=statement.name, version=statement.version)
         after = replace(
@@ -126,7 +126,7 @@ class RanVersions:
         path = self.path(statement.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(path.parent):
+            with lock_folder(path.parent):
                 write_json(path, asdict(after))
         except OSError as error:
             raise RuntimeFailure(

@@ -1,10 +1,11 @@
-"""How a model is opened; light, because the command line takes defaults from here."""
+"""Options for opening a model; the command line reads the defaults here, so it loads little."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files
 
 AUTO = "auto"
@@ -12,7 +13,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
-    """All that `open_session` is told, by verification, benchmark, `predict`, check and stream."""
+    """All options of `open_session`, for verification, benchmark, `predict`, check and stream."""
 
     backend: str = AUTO  # or a key of BACKENDS
     threads: int | None = None  # of the processor; None: all cores that this process may use
@@ -29,20 +30,21 @@ class SessionOptions:
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
-            raise UsageError(f"threads={self.threads}: expected at least 1")
+            raise UsageError(Setting("threads", self.threads), ": expected at least 1")
 
     @property
     def thread_count(self) -> int:
-        """The number that a library is given: its own default would be another in each."""
+        """The number of threads for a library; their own defaults differ."""
         return self.threads or available_cores()
 
     @property
     def helper_cores(self) -> tuple[int, ...]:
-        """A core for each of ONNX Runtime's helping threads, where they are to fill all cores.
+        """A core for each helper thread of ONNX Runtime, where they are to use all cores.
 
-        It gives them out by itself only when it is not told a number. Without a core of its own a
-        thread that was woken for a frame may stay beside the one that woke it, and half of the
-        computer idles: `spin` measures that too, as the difference of streamed and back to back.
+        ONNX Runtime pins its threads only when it chooses their number itself. Without a core of
+        its own, a thread that is woken for a frame may run beside the one that woke it, and half of
+        the computer is idle: `spin` measures that too, as the difference of streamed and back to
+        back.
         """
         cores = _cores()
         return cores[1:] if self.thread_count == len(cores) else ()
@@ -52,10 +54,10 @@ DEFAULTS = SessionOptions()
 
 
 def available_cores() -> int:
-    """Cores this process may use: containers and systemd limit them below the machine's count."""
+    """Count the cores this process may use: containers and systemd may limit them."""
     return len(_cores()) or os.cpu_count() or 1
 
 
 def _cores() -> tuple[int, ...]:
-    """Their numbers; none where the system does not tell."""
+    """List the numbers of these cores; none where the system does not tell."""
     return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()

@@ -1,4 +1,4 @@
-"""TensorRT and TensorRT-RTX plans: named tensors, page-locked buffers, a CUDA graph."""
+"""Run TensorRT and TensorRT-RTX plans: named tensors, page-locked buffers, a CUDA graph."""
 
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class TensorRtSession(Session):
         return ", ".join(names) or self._log.last()
 
     def _tensors(self) -> list[str]:
-        """All tensors of the engine, after a look at whether they are the expected ones."""
+        """List all tensors of the engine, after checking that the expected ones exist."""
         names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
         missing = {self._input, *self._outputs} - set(names)
         if missing:
@@ -102,7 +102,7 @@ class TensorRtSession(Session):
         self._count = count
 
     def _enqueue(self) -> None:
-        """Upload, run, download: all on one stream, nothing waited for."""
+        """Enqueue upload, inference and download on one stream, without waiting."""
         self._arrays[self._input].upload(self._count)
         if not self._context.execute_async_v3(int(self._cuda.stream)):
             raise RuntimeFailure(f"TensorRT: inference failed ({self._log.last()})")
@@ -110,7 +110,7 @@ class TensorRtSession(Session):
             self._arrays[name].download(self._count)
 
     def _capture(self) -> Any:
-        """The same work as one graph, launched by one call."""
+        """Capture upload, inference and download as one CUDA graph, launched by one call."""
         capturable = getattr(self._context, "is_stream_capturable", None)  # TensorRT-RTX has it
         if capturable is not None and not capturable(int(self._cuda.stream)):
             raise RuntimeFailure("this plan cannot be captured")
@@ -140,7 +140,7 @@ class TensorRtSession(Session):
         return maps, scores, grids[0] if grids else None
 
     def close(self) -> None:
-        """Release in the order in which things depend on each other."""
+        """Release everything in the order of its dependencies."""
         self._cuda.synchronise()
         if self._graph is not None:
             self._cuda.call("cudaGraphExecDestroy", self._graph)
@@ -152,9 +152,9 @@ class TensorRtSession(Session):
 
 
 def _make_log(trt: Any) -> Any:
-    """A logger that keeps what went wrong for our own messages, and prints nothing."""
+    """Make a logger that keeps errors for our own messages, and prints nothing."""
 
-    class Log(trt.ILogger):  # type: ignore[misc]  # its base is known only now
+    class PlanLog(trt.ILogger):  # type: ignore[misc]  # its base is known only now
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
             self._errors: list[str] = []
@@ -166,4 +166,4 @@ def _make_log(trt: Any) -> Any:
         def last(self) -> str:
             return self._errors[-1].splitlines()[0][:300] if self._errors else "no reason given"
 
-    return Log()
+    return PlanLog()

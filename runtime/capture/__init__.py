@@ -1,1 +1,1 @@
-"""From a source's text to captured frames."""
+"""Capture frames from a source, given as text."""

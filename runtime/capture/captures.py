@@ -1,4 +1,4 @@
-"""What every open source has in common: grabbed frames, and the pace of those that keep one."""
+"""The protocol of every open source: grabbed frames, and a pace for those that keep one."""
 
 import time
 from collections.abc import Callable
@@ -15,11 +15,11 @@ Trigger = Literal["off", "hardware", "software"]  # what makes a camera take a f
 
 
 class Grab(NamedTuple):
-    """One frame as a capture hands it over; without an image it is lost, and `lost` says why.
+    """One frame as a capture delivers it; without an image it is lost, and `lost` says why.
 
-    `grabbed_ns` is a moment before which it was not exposed, as late as the source allows: a
-    trigger takes the first frame with a later one. Arrival is no such moment, where frames can
-    wait in a buffer on their way.
+    `grabbed_ns` is a moment before which the frame was not exposed, as late as the source allows: a
+    trigger takes the first frame with a later one. The time of arrival is no such moment, since
+    frames can wait in a buffer on their way.
     """
 
     image_hwc: NDArray[np.uint8] | None
@@ -38,22 +38,22 @@ class Capture(Protocol):
     fps: float  # nominal; 0 when unknown
 
     def read(self) -> Grab | None:
-        """The next frame; None when the source has ended or is lost."""
+        """Return the next frame; None when the source has ended or is lost."""
 
     def close(self) -> None:
         """Release the device or connection."""
 
 
 @runtime_checkable
-class Fires(Protocol):
-    """What an open source has besides, when software triggers it."""
+class SoftwareTriggered(Protocol):
+    """A capture whose camera is triggered by software."""
 
     def fire(self) -> None:
-        """Have one frame taken, from any thread; RuntimeFailure says why it cannot be."""
+        """Trigger one frame, from any thread; raise RuntimeFailure if that is not possible."""
 
 
 class Pace:
-    """Keeps a steady rate without catching up after a pause longer than a second."""
+    """A steady rate, which does not catch up after a pause longer than a second."""
 
     def __init__(
         self, fps: float, *, wait: Wait, clock_s: Callable[[], float] = time.monotonic
@@ -63,7 +63,7 @@ class Pace:
         self._due_s = clock_s()
 
     def ending(self) -> bool:
-        """Wait for the next frame's time; true when the run is ending."""
+        """Wait for the next frame's time; return True when the run is ending."""
         now_s = self._clock_s()
         due_s = max(self._due_s, now_s - 1.0)
         self._due_s = due_s + self._period_s

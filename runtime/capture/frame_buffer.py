@@ -1,4 +1,4 @@
-"""Frames between the reader threads and the scoring loop, and the count of every one of them.
+"""Buffer frames between the reader threads and the scoring loop, and count every one of them.
 
 One lock guards frames and counters together, so that at any moment, for each source,
 frames_in = scored + dropped + waiting + under way, and after close() frames_in = scored + dropped.
@@ -72,7 +72,7 @@ class FrameBuffer:
         self._next = 0
 
     def put(self, frame: Frame) -> None:
-        """Count a frame and keep it by its lane's policy; `every` waits for room."""
+        """Count a frame and keep it by its lane's policy; `every` waits for free space."""
         with self._changed:
             lane = self._lanes[frame.source_index]
             lane.frames_in += 1
@@ -91,12 +91,12 @@ class FrameBuffer:
             self._changed.notify_all()
 
     def take(self, most: int, *, timeout_s: float) -> list[tuple[Frame, int]]:
-        """At most one frame of each source, with the time it came in; [] when time is over."""
+        """Return at most one frame of each source, with its time of entry; [] after a time-out."""
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while not (taken := self._take_ready(most)):
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or self._closed or self._woken or self._exhausted():
+                if left_s <= 0 or self._closed or self._woken or self._is_exhausted():
                     break
                 self._changed.wait(left_s)
             self._woken = False
@@ -105,7 +105,7 @@ class FrameBuffer:
         return taken
 
     def wake(self) -> None:
-        """Let whoever waits for frames look for other work."""
+        """Wake the thread that waits for frames, so that it can do other work."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
@@ -146,13 +146,13 @@ class FrameBuffer:
             lane.dropped[cause] += 1
 
     def finish(self, source_index: int) -> None:
-        """No more frames will come from this source."""
+        """Note that no more frames come from this source."""
         with self._changed:
             self._lanes[source_index].finished = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Refuse further frames; those that wait or are under way will not be scored."""
+        """Refuse further frames; those that wait or are being scored count as dropped."""
         with self._changed:
             self._closed = True
             for lane in self._lanes:
@@ -162,17 +162,17 @@ class FrameBuffer:
                 lane.under_way = 0
             self._changed.notify_all()
 
-    def _exhausted(self) -> bool:
+    def _is_exhausted(self) -> bool:
         return all(lane.finished and not lane.waiting for lane in self._lanes)
 
     @property
     def exhausted(self) -> bool:
-        """Every source has ended and nothing waits."""
+        """Whether every source has ended and no frame waits."""
         with self._changed:
-            return self._exhausted()
+            return self._is_exhausted()
 
     def counters(self, source_index: int) -> Lane:
-        """A copy of one lane's counters, all of the same moment, without its frames."""
+        """Copy one lane's counters, all of the same moment, without its frames."""
         with self._changed:
             lane = self._lanes[source_index]
             return Lane(

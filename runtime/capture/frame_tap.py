@@ -1,4 +1,4 @@
-"""Whole frames of a running camera for somebody else too, whatever its trigger does with them."""
+"""Copy whole frames of a running camera for another use, whatever its trigger does with them."""
 
 import threading
 import time
@@ -14,13 +14,13 @@ from edgeseg.runtime.capture.sources import SourceSpec
 _SETTLE = 5  # frames
 
 
-def settling(spec: SourceSpec) -> int:
-    """First frames that do not show a part as later ones will: exposure and gain settle."""
+def settling_frames(spec: SourceSpec) -> int:
+    """Return the number of first frames to skip, while exposure and gain settle."""
     return _SETTLE if spec.live and spec.trigger == "off" else 0
 
 
 class FrameTap:
-    """Stands before the intake of a run; costs a comparison a frame while nobody asks."""
+    """An intake in front of another one; it costs one comparison a frame while unused."""
 
     def __init__(self, intake: Intake, *, settle: int = 0) -> None:
         self._intake = intake
@@ -44,18 +44,18 @@ class FrameTap:
         self._intake.put(frame)
 
     def count_unread(self, source_index: int, cause: str) -> None:
-        """A damaged frame shows nothing."""
+        """Pass on that a frame is damaged; it is not kept."""
         self._intake.count_unread(source_index, cause)
 
     def finish(self, source_index: int) -> None:
-        """No more frames will come from this source."""
+        """Pass on that no more frames come from this source."""
         if source_index == 0:
             self._ended = True
             self.release()
         self._intake.finish(source_index)
 
     def release(self) -> None:
-        """Whoever waits for frames gets those that have come."""
+        """End all waiting; those who wait get the frames that have come."""
         with self._changed:
             self._wanted = 0
             self._changed.notify_all()
@@ -63,9 +63,9 @@ class FrameTap:
     def next_frames(
         self, count: int, *, timeout_s: float, ask: Callable[[], None] = lambda: None
     ) -> list[NDArray[np.uint8]]:
-        """Frames of the first source from now on, RGB; fewer if no more come, or not in time.
+        """Return the next frames of the first source, RGB; fewer if no more come in time.
 
-        `ask` has a camera that software triggers take one.
+        `ask` is called for each frame, to trigger a camera that waits for software.
         """
         deadline_s = time.monotonic() + timeout_s
         with self._changed:

@@ -1,10 +1,10 @@
-"""A GStreamer pipeline as a child process, its frames through a pipe.
+"""Run a GStreamer pipeline as a child process, and read its frames through a pipe.
 
     gst-launch-1.0 PIPELINE ! videoconvert ! BGR ! gdppay ! fdsink --pipe--> header, caps, frames
 
-The child has the decoders and drivers, so one that crashes takes no verdict with it. GStreamer's
-data protocol puts caps and the size of every buffer into the stream: a frame is never read with
-the wrong size, also when the camera changes it.
+Decoders and drivers run in the child, so a crash in one of them loses no verdict. GStreamer's data
+protocol puts caps and the size of every buffer into the stream: a frame is never read with the
+wrong size, even when the camera changes it.
 """
 
 import fcntl
@@ -49,7 +49,7 @@ _FAREWELL_S = 2.0  # for the child to give its devices back
 
 
 class _Ended(Exception):
-    """No more bytes: the pipeline ended, stalls, or the run is over."""
+    """No more bytes: the pipeline ended or stalls, or the run is ending."""
 
 
 class _Caps(NamedTuple):
@@ -59,7 +59,7 @@ class _Caps(NamedTuple):
 
 
 def command(pipeline: str, descriptor: int) -> list[str]:
-    """The child's command; an `appsink` at the end is replaced by the pipe."""
+    """Return the child's command; an `appsink` at the end is replaced by the pipe."""
     try:
         words = shlex.split(pipeline)
     except ValueError as error:
@@ -75,7 +75,7 @@ def command(pipeline: str, descriptor: int) -> list[str]:
 
 
 def open_gstreamer(pipeline: str, *, live: bool, wait: Wait, timeout_s: float) -> "GstProcess":
-    """Start a pipeline and wait for its size; RuntimeFailure has what GStreamer said."""
+    """Start a pipeline and wait for its size; RuntimeFailure carries GStreamer's message."""
     if shutil.which(PROGRAM) is None:
         raise EdgesegError(
             f"GStreamer pipelines need {PROGRAM}, which is not installed; try: {INSTALL}"
@@ -91,7 +91,7 @@ def open_gstreamer(pipeline: str, *, live: bool, wait: Wait, timeout_s: float) -
 
 
 class GstProcess:
-    """The running child."""
+    """The running child process."""
 
     def __init__(self, pipeline: str, *, live: bool, wait: Wait, timeout_s: float) -> None:
         self._set_up(pipeline, live=live, wait=wait, timeout_s=timeout_s)
@@ -139,7 +139,7 @@ class GstProcess:
         self._first = self._next()
 
     def read(self) -> Grab | None:
-        """The next frame; None at its end, RuntimeFailure with GStreamer's words when it broke."""
+        """Return the next frame, or None at the end; a failure carries GStreamer's message."""
         grab, self._first = self._first, None
         if grab is not None:
             return grab
@@ -170,18 +170,18 @@ class GstProcess:
     def _frame(self, length: int, pts_ns: int, arrival: Arrival) -> Grab:
         data = np.empty(length, np.uint8)
         self._fill(memoryview(data))  # type: ignore[arg-type]
-        stamps = arrival.stamps(self._exposed_s(arrival, pts_ns))
+        stamps = arrival.stamps(self._earliest_exposure_s(arrival, pts_ns))
         return Grab(_picture(data, self._caps), "bgr", *stamps)
 
-    def _exposed_s(self, arrival: Arrival, pts_ns: int) -> float:
-        """At the earliest; a file is as new as its reading."""
+    def _earliest_exposure_s(self, arrival: Arrival, pts_ns: int) -> float:
+        """Return the earliest time of exposure; a frame of a file is as new as its reading."""
         if not self._live:
             return arrival.now_s
-        by_arrival_s = self._arrivals.exposed_s(arrival)
+        by_arrival_s = self._arrivals.earliest_exposure_s(arrival)
         # Zero would mean no time at all, and is that of every stream's first frame.
         timed = self._timed and pts_ns != _NO_TIME
         time_s = (pts_ns + 1) / 1e9 if timed else 0.0
-        timed_s = self._clock.exposed_s(arrival, time_s)
+        timed_s = self._clock.earliest_exposure_s(arrival, time_s)
         return by_arrival_s if timed_s is None else timed_s
 
     def _bytes(self, count: int) -> bytes:
@@ -190,7 +190,7 @@ class GstProcess:
         return bytes(data)
 
     def _fill(self, room: memoryview) -> None:
-        """Read until it is full; _Ended when the child is gone, silent for too long or unwanted."""
+        """Fill the buffer; raise _Ended when the child is gone or silent, or the run is ending."""
         quiet_s = time.monotonic()
         while room:
             if not select.select([self._pipe], [], [], _LOOK_S)[0]:
@@ -212,7 +212,7 @@ class GstProcess:
                 self._said.append(line[:1000].decode("utf-8", "replace").strip())
 
     def complaint(self) -> str:
-        """The error that GStreamer printed, without secrets; empty after a normal end."""
+        """Return the error that GStreamer printed, without secrets; empty after a normal end."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_FAREWELL_S)
         if self._child.poll() == 0:
@@ -229,7 +229,7 @@ class GstProcess:
         return "GStreamer stopped" if code is None else f"GStreamer ended with {_ending(code)}"
 
     def close(self) -> None:
-        """End the child and all that it started."""
+        """End the child and all processes that it started."""
         for number in (signal.SIGINT, signal.SIGKILL):  # on the first it frees its devices
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
@@ -255,7 +255,7 @@ def _caps(text: str) -> _Caps:
 
 
 def _picture(data: NDArray[np.uint8], caps: _Caps | None) -> NDArray[np.uint8] | None:
-    """Rows without their padding to four bytes; None when the size is not that of the caps."""
+    """Remove the padding of rows to four bytes; None when the size does not match the caps."""
     if caps is None:
         return None
     row = 3 * caps.width

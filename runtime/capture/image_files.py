@@ -1,4 +1,4 @@
-"""Image files as a source: a folder, a pattern or a single one, each file once."""
+"""Read image files as a source: a folder, a pattern or a single file, each file once."""
 
 import glob
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import home_path, is_there
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
 from edgeseg.vision.images import IMAGE_SUFFIXES, images_in, read_image
@@ -14,7 +15,7 @@ from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 class ImageFiles:
-    """Decoded as they are for a fit; what a fit refuses is a frame that cannot be decoded."""
+    """Image files, decoded as for a fit; a file that a fit refuses is an unreadable frame."""
 
     fps = 0.0
 
@@ -22,7 +23,7 @@ class ImageFiles:
         self._paths, self._max_pixels = iter(paths), max_pixels
 
     def read(self) -> Grab | None:
-        """The next file."""
+        """Return the next file."""
         path = next(self._paths, None)
         if path is None:
             return None
@@ -34,23 +35,23 @@ class ImageFiles:
         return Grab(image_hwc, "rgb", grabbed_ns, wall_s, path.name)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file stays open."""
 
 
 def has_image_suffix(path: Path) -> bool:
-    """A file that is named one by one may be hidden; those of a folder may not."""
+    """Whether the name ends like an image; a file that is named itself may be hidden."""
     return path.suffix.lower() in IMAGE_SUFFIXES
 
 
 def image_paths(text: str) -> list[Path]:
-    """The images of a folder, of a pattern or of their own name, in order; never none."""
+    """List the images of a folder, of a pattern or of one name, in order; at least one."""
     path = home_path(text)
     paths = _matching(path)
     paths = [path for path in paths if has_image_suffix(path) and path.is_file()]
     if not paths:
         raise UsageError(
-            f"source={redact_url(text)!r}: no images there; expected files ending in "
-            f"{', '.join(sorted(IMAGE_SUFFIXES))}"
+            Setting("source", repr(redact_url(text))),
+            f": no images there; expected files ending in {', '.join(sorted(IMAGE_SUFFIXES))}",
         )
     return paths
 

@@ -1,4 +1,4 @@
-"""What a reader hands its frames to: the buffer itself, or a trigger that stands before it."""
+"""The receiver of a reader's frames: the buffer itself, or a trigger in front of it."""
 
 from typing import Protocol
 
@@ -6,13 +6,13 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 
 
 class Intake(Protocol):
-    """Called from the readers' threads."""
+    """A receiver of frames, called from the readers' threads."""
 
     def put(self, frame: Frame) -> None:
-        """Take a frame; may wait for room."""
+        """Take a frame; may wait for free space."""
 
     def count_unread(self, source_index: int, cause: str) -> None:
         """Account for a frame that never became an image."""
 
     def finish(self, source_index: int) -> None:
-        """No more frames will come from this source."""
+        """Note that no more frames come from this source."""

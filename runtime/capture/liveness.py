@@ -1,10 +1,10 @@
-"""Which frames of a source without a clock are new, by the pace at which they arrive.
+"""Tell by the pace of arrival which frames of a source without a clock are new.
 
     opened --not known--> at its pace --live--> late, early, or never waited for --not known--> ...
 
-A link, a camera or this process that stood still leaves frames behind in buffers. They come in a
+After a pause of the link, the camera or this process, frames wait in buffers. They arrive in a
 burst, and none of them says how old it is. So a frame counts as new only while the stream keeps
-its pace; until then all that is known is that it was not exposed before the last one that was new.
+its pace. Until then, a frame is only known to be exposed after the last new one.
 """
 
 import itertools
@@ -23,37 +23,37 @@ _WAITED = 0.05  # of an interval: the reader slept until the frame was there
 
 
 class Arrival(NamedTuple):
-    """When a frame came, by both clocks, and how long the reader slept until it was there."""
+    """The arrival of a frame, by both clocks, and how long the reader slept until then."""
 
     now_s: float
     wall_s: float
     waited_s: float
 
     def stamps(self, exposed_s: float) -> tuple[int, float]:
-        """Both clocks at an earlier moment, as a `Grab` has them."""
+        """Return an earlier moment by both clocks, as a `Grab` has them."""
         return int(exposed_s * 1e9), self.wall_s - (self.now_s - exposed_s)
 
 
 class ReadClock:
-    """Begins a blocking read; decoding takes the processor's time, waiting does not."""
+    """A stopwatch of one blocking read: decoding uses processor time, waiting does not."""
 
     def __init__(self) -> None:
         self._begun_s, self._busy_s = time.monotonic(), time.thread_time()
 
     def arrival(self) -> Arrival:
-        """The frame is there."""
+        """Stop when the frame has arrived."""
         now_s = time.monotonic()
         busy_s = time.thread_time() - self._busy_s
         return Arrival(now_s, time.time(), max(0.0, now_s - self._begun_s - busy_s))
 
 
 def has_waited(waited_s: float, interval_s: float) -> bool:
-    """Whether a read found no frame, so that none waits in a buffer of this computer."""
+    """Whether a read had to wait, so that no frame was in a buffer of this computer."""
     return waited_s > _WAITED * interval_s
 
 
 class Arrivals:
-    """The pace of one connection, which began to be opened at `opened_s`."""
+    """The pace of one connection, whose opening began at `opened_s`."""
 
     def __init__(self, opened_s: float) -> None:
         self._since_s = opened_s  # the last moment at which nothing older can have waited
@@ -64,8 +64,8 @@ class Arrivals:
         self._recent: deque[tuple[float, bool]] = deque(maxlen=_STEADY + 1)
         self._run: deque[float] = deque(maxlen=_RUN)
 
-    def exposed_s(self, arrival: Arrival) -> float:
-        """The frame that arrives now was not exposed before this."""
+    def earliest_exposure_s(self, arrival: Arrival) -> float:
+        """Return a time before which the frame that arrives now was not exposed."""
         now_s = arrival.now_s
         waited = has_waited(arrival.waited_s, now_s - self._last_s)
         self._last_s = now_s
@@ -86,25 +86,26 @@ class Arrivals:
         return self._since_s
 
     def _keeps_up(self, now_s: float) -> bool:
-        """On time, and the reader had to wait for one of the last frames: it is quick enough.
+        """Whether the frame is on time, and the reader waited for one of the last frames.
 
-        One that is early shows that those before it have waited somewhere, as others still may.
+        A frame that is early shows that those before it waited somewhere, and others may still
+        wait.
         """
         waited = any(waited for _, waited in self._recent)
         return waited and abs(self._late_s(now_s)) <= _LATE * self._period_s
 
     def _late_s(self, now_s: float) -> float:
-        """Behind the promptest of the frames before it, had they come at an even pace; or ahead."""
+        """Return the delay behind the promptest of the last frames; negative if early."""
         before = list(self._run)[-_STEADY:]
         due_s = (at_s + (len(before) - i) * self._period_s for i, at_s in enumerate(before))
         return now_s - min(due_s)
 
     def _at_pace(self) -> bool:
-        """Even intervals, as long as before or as on average: a buffer is drained faster.
+        """Whether intervals are even, and not shorter than before: a buffer is drained faster.
 
-        What came since nothing waited was exposed since then, so the average interval is never
-        below the camera's own. Of a stream that was live it counts after a while: what came too
-        early had waited unseen, and a new rate goes on.
+        Frames that came since nothing waited were exposed since then, so the average interval is
+        never below the camera's own. For a stream that was live the average counts after a while:
+        frames that came too early had waited unseen, while a new rate continues.
         """
         if len(self._recent) <= _STEADY:
             return False

@@ -1,4 +1,4 @@
-"""Devices, streams and video files through OpenCV, and why one of them did not open."""
+"""Open devices, streams and video files through OpenCV, and explain why one did not open."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
-from edgeseg.runtime.capture.driver_clock import driver_exposed_s
+from edgeseg.runtime.capture.driver_clock import driver_stamp_s
 from edgeseg.runtime.capture.liveness import Arrival, Arrivals, ReadClock
 from edgeseg.runtime.capture.stream_clock import StreamClock
 from edgeseg.vision.images import to_8_bit
@@ -66,7 +66,7 @@ class OpenCvCapture:
 
 
 def three_channels(image: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Grey, 16-bit and alpha frames as uint8 (H, W, 3)."""
+    """Convert grey, 16-bit and alpha frames to uint8 (H, W, 3)."""
     pixels = to_8_bit(image, name="a frame of the camera")
     if pixels.ndim == 2 or pixels.shape[2] == 1:
         return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_GRAY2BGR), np.uint8)
@@ -74,7 +74,7 @@ def three_channels(image: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 
 def open_device(text: str) -> OpenCvCapture | None:
-    """A camera by its number or its file in /dev."""
+    """Open a camera by its number or its file in /dev."""
     _keep_quiet()
     opened_s = time.monotonic()
     backend = cv2.CAP_V4L2 if sys.platform == "linux" else cv2.CAP_ANY
@@ -84,25 +84,25 @@ def open_device(text: str) -> OpenCvCapture | None:
 
 
 def device_clock(opened_s: float) -> Clock:
-    """By the driver's stamps, and by arrival where it has none."""
+    """Make a clock from the driver's stamps, or from arrivals where it has none."""
     arrivals = Arrivals(opened_s)
 
     def clock(arrival: Arrival, position_s: float) -> float:
-        by_arrival_s = arrivals.exposed_s(arrival)
-        stamped_s = driver_exposed_s(arrival.now_s, position_s)
+        by_arrival_s = arrivals.earliest_exposure_s(arrival)
+        stamped_s = driver_stamp_s(arrival.now_s, position_s)
         return by_arrival_s if stamped_s is None else stamped_s
 
     return clock
 
 
 def stream_clock(opened_s: float, *, timed: bool, patience_s: float) -> Clock:
-    """By the times in the stream where it has real ones, and otherwise by arrival."""
+    """Make a clock from the times in the stream if they are real, else from arrivals."""
     arrivals = Arrivals(opened_s)
     times = StreamClock(opened_s, patience_s=patience_s)
 
     def clock(arrival: Arrival, position_s: float) -> float:
-        by_arrival_s = arrivals.exposed_s(arrival)
-        timed_s = times.exposed_s(arrival, position_s) if timed else None
+        by_arrival_s = arrivals.earliest_exposure_s(arrival)
+        timed_s = times.earliest_exposure_s(arrival, position_s) if timed else None
         return by_arrival_s if timed_s is None else timed_s
 
     return clock
@@ -114,7 +114,7 @@ def is_index(text: str) -> bool:
 
 
 def why_no_device(text: str) -> str:
-    """In words, since OpenCV only says that it did not work."""
+    """Explain why a device did not open, since OpenCV does not."""
     path = Path(f"/dev/video{text}" if is_index(text) else text)
     if not path.exists():
         return f"no device {path}; is the camera plugged in?"
@@ -124,7 +124,7 @@ def why_no_device(text: str) -> str:
 
 
 def open_network(url: str, *, timeout_s: float) -> OpenCvCapture | None:
-    """A stream by its address."""
+    """Open a stream by its address."""
     _keep_quiet()
     # One decoding thread: with several, FFmpeg holds back a frame for each.
     parameters = [cv2.CAP_PROP_N_THREADS, 1]
@@ -141,7 +141,7 @@ def open_network(url: str, *, timeout_s: float) -> OpenCvCapture | None:
 
 
 def why_no_network(url: str) -> str:
-    """Whether the address is malformed, nobody is there, or somebody without a video."""
+    """Explain why a stream did not open: malformed address, no answer, or no video."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -159,7 +159,7 @@ def why_no_network(url: str) -> str:
 
 
 def open_video(path: Path, *, realtime: bool, wait: Wait) -> OpenCvCapture | None:
-    """A video file, as fast as it can be read or at its own rate."""
+    """Open a video file, read as fast as possible or at its own rate."""
     _keep_quiet()
     capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
     if not _is_open(capture):

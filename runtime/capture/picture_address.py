@@ -1,10 +1,10 @@
-"""A camera that gives one picture for every request: http://camera/picture.jpg.
+"""Read a camera that gives one picture per request: http://camera/picture.jpg.
 
-FFmpeg would decode a picture that was cut on its way, its missing part grey; here it is decoded as
-a file is, by the one rule, so that what a fit refuses is a frame that could not be read.
+FFmpeg would decode a picture that was cut on its way, with the missing part grey. Here it is
+decoded like a file: a picture that a fit refuses is an unreadable frame.
 
-A picture is stamped when it is asked for: it is exposed after that, unless the camera gives one
-that it has kept. Where its answer says so, the picture is as much older.
+A picture is stamped when it is requested: it is exposed after that, unless the camera sends one
+that it has stored. Where the answer tells its age, the stamp is as much earlier.
 """
 
 import time
@@ -29,7 +29,7 @@ _MOST_A_SECOND = 10.0  # requests: gentle to a small camera, and enough for one 
 
 
 def is_picture_address(text: str) -> bool:
-    """Whether an address names a picture and no stream."""
+    """Whether an address names a picture, not a stream."""
     try:
         parts = urlsplit(text)
     except ValueError:  # a bracket in a password looks like an address of IPv6
@@ -39,9 +39,9 @@ def is_picture_address(text: str) -> bool:
 
 
 def seconds_kept(headers: HTTPMessage) -> float:
-    """How long the answer says that its picture lay on the server or on the way; 0: not at all.
+    """Return how long the picture was stored on the server or on the way, by its headers.
 
-    Both dates are of the server's clock, and have whole seconds: one that has begun counts.
+    Both dates are of the server's clock, in whole seconds: a second that has begun counts.
     """
     age = headers.get("Age", "0").strip()
     kept_s = float(age) if age.isdecimal() else 0.0
@@ -56,7 +56,7 @@ def seconds_kept(headers: HTTPMessage) -> float:
 
 
 class PictureAddress:
-    """Asks again and again; no answer is a lost source, a damaged one an unreadable frame."""
+    """A source that requests pictures; no answer loses it, a damaged one is unreadable."""
 
     fps = 0.0
 
@@ -77,7 +77,7 @@ class PictureAddress:
         )
 
     def read(self) -> Grab | None:
-        """The next picture; None when nobody answers with one."""
+        """Return the next picture; None when no answer has one."""
         if self._pace.ending():
             return None
         asked_ns, asked_wall_s = time.monotonic_ns(), time.time()
@@ -97,4 +97,4 @@ class PictureAddress:
         return Grab(image_hwc, "rgb", grabbed_ns, wall_s)
 
     def close(self) -> None:
-        """Nothing is held open between two requests."""
+        """Do nothing: no connection stays open between two requests."""

@@ -1,4 +1,4 @@
-"""One thread per source: reads, reconnects with back-off, and always ends when told to."""
+"""Read one source in a thread: reconnect with back-off, and always end when told to."""
 
 import math
 import threading
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.capture.captures import Capture, Fires, Grab, Wait
+from edgeseg.runtime.capture.captures import Capture, Grab, SoftwareTriggered, Wait
 from edgeseg.runtime.capture.frame_buffer import REPEATED, Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.repeats import Repeats
@@ -23,13 +23,13 @@ STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
 
 
 class OpenCapture(Protocol):
-    """How a reader opens its source; tests put a source of their own here."""
+    """The function that opens a source; tests replace it."""
 
     def __call__(self, spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture: ...
 
 
 def backoff_s(*, first_s: float = 0.5, longest_s: float = 10.0) -> Iterator[float]:
-    """Doubling delays: quick for a hiccup, gentle to a camera that is off for the night."""
+    """Yield doubling delays: short after a brief loss, long for a camera that stays off."""
     delay_s = first_s
     while True:
         yield delay_s
@@ -37,7 +37,7 @@ def backoff_s(*, first_s: float = 0.5, longest_s: float = 10.0) -> Iterator[floa
 
 
 class Reader:
-    """Moves frames from one source into the buffer; events go to `on_event`, from its thread."""
+    """A thread that moves frames from one source into the buffer, and calls `on_event`."""
 
     def __init__(
         self,
@@ -77,30 +77,30 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
 
     def start(self) -> None:
-        """Begin reading."""
+        """Start reading."""
         self._thread.start()
 
     @property
     def never_open(self) -> bool:
-        """Whether nothing ever came from it; of a triggered camera, whether it never answered."""
+        """Whether no frame ever came; for a triggered camera, whether it never answered."""
         return not self._was_open
 
     def join(self, *, timeout_s: float) -> bool:
-        """Wait for the thread; false when a driver still holds it in a call."""
+        """Wait for the thread; return False when a driver still blocks it."""
         if self._thread.ident is not None:  # it was started
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def fire(self) -> None:
-        """Have a camera that software triggers take one frame; from any thread.
+        """Trigger one frame by software, from any thread.
 
-        RuntimeFailure says why there will be none. After it has returned, either one frame comes,
+        Raise RuntimeFailure if there will be none. After this has returned, either one frame comes,
         or a `frame_lost`, or the source is lost.
         """
         capture = self._capture
         if capture is None or not self.connected:
             raise RuntimeFailure(f"{self.spec.name}: is not connected, so nothing was triggered")
-        if not isinstance(capture, Fires):
+        if not isinstance(capture, SoftwareTriggered):
             raise RuntimeFailure(
                 f"{self.spec.name}: cannot be triggered by software; try a camera of aravis: with "
                 "trigger=software"
@@ -108,10 +108,10 @@ class Reader:
         capture.fire()
 
     def check_stall(self, now_s: float) -> None:
-        """Declare a source lost when no frame came for the stall time-out; any thread may ask.
+        """Declare a source lost when no frame came for the stall time-out; from any thread.
 
-        A driver's blocking call cannot be interrupted. When it returns after all, the frame is
-        dropped, since nobody knows how old it is, and the source is opened anew.
+        A driver's blocking call cannot be interrupted. When it returns at last, the frame is
+        dropped, since nobody knows how old it is, and the source is opened again.
         """
         if self._late(now_s):
             silent_s = now_s - self._alive_s
@@ -121,7 +121,7 @@ class Reader:
     def is_stuck(self, now_s: float) -> bool:
         """Whether a driver has not returned for so long that only a new process helps.
 
-        A triggered camera may be silent for a whole night, and its capture looks after itself.
+        A triggered camera may be silent for a whole night; its capture checks it.
         """
         limit_s = max(_STUCK_S, 10 * self._stall_timeout_s)
         free = self.spec.reconnects and self.spec.trigger == "off"
@@ -155,7 +155,7 @@ class Reader:
             self._buffer.finish(self.index)
 
     def _read_once(self) -> bool:
-        """Open, read until the source ends or is lost; true when at least one frame came."""
+        """Open and read until the source ends or is lost; return whether any frame came."""
         self._alive_s = self._called_s = time.monotonic()
         self._attempts += 1
         try:
@@ -183,14 +183,14 @@ class Reader:
         return self._frame_index > before
 
     def _read_all(self, capture: Capture) -> str:
-        """Hand frames over until no more come; says why."""
+        """Pass frames on until no more come; return the reason."""
         try:
             while not self._stop.is_set() and (grab := self._call(capture)) is not None:
                 if not self._accept(grab):
                     break
         except RuntimeFailure as error:
             if not self.spec.reconnects:
-                raise RuntimeFailure(f"{self.spec.name}: {error}") from None
+                raise RuntimeFailure(f"{self.spec.name}: ", error) from None
             return str(error)
         return "the stream ended"
 
@@ -201,10 +201,10 @@ class Reader:
         return grab
 
     def _accept(self, grab: Grab) -> bool:
-        """Hand a frame over; false when this connection is given up, by the watchdog or here.
+        """Pass a frame on; return False when this connection is given up.
 
-        The watchdog looks now and then: a frame that comes after the time-out and before its next
-        look is as old as any other.
+        The watchdog checks only now and then: a frame that comes after the time-out and before its
+        next check is as old as any other.
         """
         self._repeated = self._is_repeated(grab)
         free, now_s = self.spec.trigger == "off", time.monotonic()
@@ -212,7 +212,7 @@ class Reader:
             self._awaited = False
             self._connect()
         self.check_stall(now_s)
-        if self._suspension.passed() and self.spec.reconnects:
+        if self._suspension.has_slept() and self.spec.reconnects:
             self._lose("the computer was suspended")
             self._awaited = False
         index = self._frame_index
@@ -233,10 +233,10 @@ class Reader:
         return True
 
     def _is_repeated(self, grab: Grab) -> bool:
-        """Files may hold a picture twice; a sensor never takes the same one again."""
+        """Whether the picture is the one before; only files may hold a picture twice."""
         if self.spec.repeats or not self.spec.reconnects or grab.image_hwc is None:
             return False
-        return self._repeats.seen(grab.image_hwc)
+        return self._repeats.is_repeat(grab.image_hwc)
 
     def _lose_frame(self, grab: Grab, cause: str) -> None:
         self._buffer.count_unread(self.index, cause)

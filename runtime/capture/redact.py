@@ -1,9 +1,9 @@
-"""Camera credentials never reach a log, an event, a metric or a page.
+"""Hide camera credentials in logs, events, metrics and pages.
 
 Known places of credentials: the user part of an address, values of names such as `password` in its
 path and query, an address inside a query, properties of GStreamer, an Authorization header.
 Redacting too much costs a little readability; too little costs a password. Where a text can be
-read in two ways (an unescaped `/`, `@` or `&` in a password), what is secret in one of them goes.
+read in two ways (an unescaped `/`, `@` or `&` in a password), what is secret in either is hidden.
 """
 
 import re
@@ -37,7 +37,7 @@ _BEFORE_THE_NEXT = re.compile(rf"\s{_KEY.pattern}|{_SCHEME.pattern}", re.I)
 
 
 def redact(text: str) -> str:
-    """The text without user names, passwords and tokens."""
+    """Return the text without user names, passwords and tokens."""
     shown: list[str] = []
     at = 0
     while (start := _STARTS.search(text, at)) is not None:
@@ -49,13 +49,13 @@ def redact(text: str) -> str:
 
 
 def redact_url(url: str) -> str:
-    """The same for a text that is one address, where even a space belongs to the password."""
+    """Redact a text that is one address, where even a space belongs to the password."""
     scheme = _SCHEME.match(url)
     return redact(url) if scheme is None else scheme[0] + _rest(url[scheme.end() :])
 
 
 def _address(text: str, scheme: re.Match[str], shown: list[str]) -> int:
-    """Show what may be shown of the address that begins at its scheme; returns where it ends."""
+    """Append the redacted address that begins at its scheme; return its end."""
     begin = scheme.end()
     following = _BEFORE_THE_NEXT.search(text, begin)
     limit = len(text) if following is None else following.start()
@@ -69,7 +69,7 @@ def _address(text: str, scheme: re.Match[str], shown: list[str]) -> int:
 
 
 def _value(text: str, key: re.Match[str], shown: list[str]) -> int:
-    """Show that there is a value behind the name of a secret; returns where it ends."""
+    """Append a placeholder for the value behind the name of a secret; return its end."""
     kind = _TYPE.match(text, key.end())
     begin = key.end() if kind is None else kind.end()
     quoted = _QUOTED.match(text, begin)
@@ -77,7 +77,7 @@ def _value(text: str, key: re.Match[str], shown: list[str]) -> int:
         shown.append(HIDDEN)
         return quoted.end()
     end = _end_of_word(text, begin)
-    shown.append(_hidden(text[begin:end]))
+    shown.append(_hide(text[begin:end]))
     return end
 
 
@@ -87,7 +87,7 @@ def _end_of_word(text: str, begin: int) -> int:
 
 
 def _rest(rest: str) -> str:
-    """What follows the scheme of an address."""
+    """Redact what follows the scheme of an address."""
     cut = re.search(r"[/?#]", rest)
     authority, path = (rest, "") if cut is None else (rest[: cut.start()], rest[cut.start() :])
     _, user, host = authority.rpartition("@")
@@ -105,7 +105,7 @@ def _rest(rest: str) -> str:
 
 
 def _has_query(path: str) -> bool:
-    """Whether a query begins before the first @, by a name that we know."""
+    """Whether a query begins before the first @, with a known name."""
     query = re.match(r"/[^?@]*(?P<name>\?[\w\-.]+=)", path)
     return query is not None and (
         _KEY.search(query["name"]) is not None or _PLAIN.match(query["name"][1:]) is not None
@@ -113,27 +113,27 @@ def _has_query(path: str) -> bool:
 
 
 def _path(path: str) -> str:
-    """Path and query, with what they hold of secrets and of other addresses."""
+    """Redact path and query, with the secrets and addresses inside them."""
     inner, key = _SCHEME.search(path), _KEY.search(path)
     encoded = _ENCODED_SCHEME.search(path)
     first = min((match.start() for match in (inner, key, encoded) if match), default=len(path))
     if key is not None and key.start() == first:
-        return path[: key.end()] + _hidden(path[key.end() :])
+        return path[: key.end()] + _hide(path[key.end() :])
     if inner is not None and inner.start() == first:
         return path[: inner.end()] + _rest(path[inner.end() :])
-    return path if encoded is None else path[: encoded.start()] + _decoded(path[encoded.start() :])
+    return path if encoded is None else path[: encoded.start()] + _decode(path[encoded.start() :])
 
 
-def _decoded(text: str) -> str:
-    """An address inside a query, readable; what follows it belongs to the query again."""
+def _decode(text: str) -> str:
+    """Decode and redact an address inside a query; what follows it belongs to the query again."""
     address, mark, after = text.partition("&")
     while _SCHEME.match(address) is None and (plain := unquote(address)) != address:
         address = plain
     return redact_url(address) + (mark + _path(after) if mark else "")
 
 
-def _hidden(value: str) -> str:
-    """A secret value, and of what follows it only what cannot be a part of it."""
+def _hide(value: str) -> str:
+    """Hide a secret value, and what follows it unless it cannot be a part of the secret."""
     shown = HIDDEN
     for parameter in value.split("&")[1:]:
         plain = _PLAIN.fullmatch(parameter)

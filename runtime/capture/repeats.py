@@ -1,4 +1,4 @@
-"""Is a picture the one before, byte for byte? A sensor has noise: then it is no new exposure."""
+"""Detect a picture that repeats the one before: a sensor has noise, so it is no new exposure."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,13 +7,13 @@ _STEP = 97  # bytes between those that are looked at first; no divisor of a usua
 
 
 class Repeats:
-    """Remembers the last picture of a source, also while it is lost."""
+    """The last picture of a source, kept also while the source is lost."""
 
     def __init__(self) -> None:
         self._last_hwc: NDArray[np.uint8] | None = None
 
-    def seen(self, image_hwc: NDArray[np.uint8]) -> bool:
-        """Whether this is the picture before; a few bytes of most pictures say that it is not."""
+    def is_repeat(self, image_hwc: NDArray[np.uint8]) -> bool:
+        """Whether this picture equals the one before; for most pictures a few bytes decide."""
         last_hwc, self._last_hwc = self._last_hwc, image_hwc
         if last_hwc is None or last_hwc.shape != image_hwc.shape:
             return False

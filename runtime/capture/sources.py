@@ -1,4 +1,4 @@
-"""Kinds of sources: how each is recognised in the text of --source, and how it is opened.
+"""Kinds of sources: how the text of --source is recognised, and how it is opened.
 
     text --parse_source--> SourceSpec --open_capture--> Capture, which a Reader reads
 
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import home_path, is_there
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
@@ -50,9 +51,9 @@ class SourceSpec:
     repeats: bool = False  # a picture that is the one before, byte for byte, is a new one
 
     def policy(self, asked: Policy | None) -> Policy:
-        """What was asked for; else the newest frame of live sources and all of the others.
+        """Return the policy asked for, else the newest frame of live sources and all of others.
 
-        A frame that was triggered is somebody's part: it waits its turn.
+        A triggered frame shows somebody's part, so it waits its turn.
         """
         if self.trigger != "off":
             return asked or "queue"
@@ -60,7 +61,7 @@ class SourceSpec:
 
 
 class Opening(NamedTuple):
-    """How the run wants a source opened."""
+    """Options with which the run opens a source."""
 
     live: bool
     wait: Wait
@@ -69,8 +70,8 @@ class Opening(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """One kind of source."""
+class SourceKind:
+    """An entry of SOURCES."""
 
     expects: str  # how it is written, in the words of the error that misses it
     recognise: Callable[[str], bool]
@@ -88,13 +89,13 @@ def _scheme(text: str) -> str:
 
 
 def _file(text: str) -> Path | None:
-    """The file or folder of that name, if there is one."""
+    """Return the file or folder of that name, if there is one."""
     path = home_path(text)
     return path if text and is_there(path) else None  # a pipeline can be longer than any name
 
 
 def _is_device(text: str) -> bool:
-    """A camera that is not there yet is one; files in memory (/dev/shm) are files."""
+    """Whether the text names a camera, connected or not; /dev/shm holds files."""
     path = _file(text)
     is_file = path is not None and (path.is_file() or path.is_dir())
     return is_index(text) or (text.startswith("/dev/") and not is_file)
@@ -106,7 +107,7 @@ def _is_video(text: str) -> bool:
 
 
 def _stays_open(url: str) -> bool:
-    """A video that a web server has as a file ends; all other streams go on."""
+    """Whether a stream goes on; a video file on a web server ends."""
     try:
         suffix = Path(urlsplit(url).path).suffix.lower()
     except ValueError:  # a bracket in a password looks like an address of IPv6
@@ -129,7 +130,7 @@ def _open_aravis(text: str, opening: Opening) -> Capture:
 
 # Recognised in this order: a text that speaks for itself before a look at the disk.
 SOURCES = {
-    "device": Source(
+    "device": SourceKind(
         expects="a camera index (0), /dev/video0",
         recognise=_is_device,
         live=lambda text, realtime: True,
@@ -137,7 +138,7 @@ SOURCES = {
         open=lambda text, opening: open_device(text),
         why_not=why_no_device,
     ),
-    "picture": Source(
+    "picture": SourceKind(
         expects="http://camera/picture.jpg",
         recognise=is_picture_address,
         live=lambda text, realtime: True,
@@ -151,7 +152,7 @@ SOURCES = {
         ),
         why_not=why_no_network,
     ),
-    "network": Source(
+    "network": SourceKind(
         expects="rtsp:// or http://",
         recognise=lambda text: _scheme(text) in SCHEMES,  # a password may hold a pipeline's '!'
         live=lambda text, realtime: _stays_open(text),
@@ -160,13 +161,13 @@ SOURCES = {
         open=lambda text, opening: open_network(text, timeout_s=opening.timeout_s),
         why_not=why_no_network,
     ),
-    "synthetic": Source(
+    "synthetic": SourceKind(
         expects="synthetic:fps=30,defects=0.1",
         recognise=lambda text: text.partition(":")[0] == "synthetic",
         live=lambda text, realtime: SyntheticOptions.parse(text).fps > 0,
         open=lambda text, opening: SyntheticCamera(SyntheticOptions.parse(text), wait=opening.wait),
     ),
-    "aravis": Source(
+    "aravis": SourceKind(
         expects="aravis:SERIAL for a GigE or USB3 Vision camera",
         recognise=lambda text: text.partition(":")[0] == "aravis",
         live=lambda text, realtime: True,
@@ -175,7 +176,7 @@ SOURCES = {
         check=AravisOptions.parse,
         open=_open_aravis,
     ),
-    "video": Source(
+    "video": SourceKind(
         expects="a video file",
         recognise=_is_video,
         live=lambda text, realtime: realtime,
@@ -184,7 +185,7 @@ SOURCES = {
         ),
         why_not=lambda text: "not a video that OpenCV can decode",
     ),
-    "gstreamer": Source(
+    "gstreamer": SourceKind(
         expects="a GStreamer pipeline ('... ! appsink')",
         recognise=lambda text: "!" in text and _file(text) is None,
         # A pipeline that reads a file ends; reconnecting would score its frames again.
@@ -193,7 +194,7 @@ SOURCES = {
         shown=redact,
         open=_open_gstreamer,
     ),
-    "images": Source(
+    "images": SourceKind(
         expects="a folder or glob of images",
         recognise=lambda text: _file(text) is not None or any(mark in text for mark in "*?["),
         live=lambda text, realtime: False,
@@ -211,7 +212,7 @@ def parse_source(
     delay_s: float = 0.0,
     repeats: bool = False,
 ) -> SourceSpec:
-    """Understand a --source; `realtime` plays video files at their own rate, like a camera."""
+    """Parse a --source; `realtime` plays video files at their own rate, like a camera."""
     text = text.strip()
     for kind, source in SOURCES.items():
         if source.recognise(text):
@@ -230,12 +231,13 @@ def parse_source(
             )
     *most, last = (source.expects for source in SOURCES.values())
     raise UsageError(
-        f"source={redact_url(text)!r}: no such file; expected {', '.join(most)} or {last}"
+        Setting("source", repr(redact_url(text))),
+        f": no such file; expected {', '.join(most)} or {last}",
     )
 
 
 def open_capture(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
-    """Open a source; RuntimeFailure says why it cannot be."""
+    """Open a source, or raise RuntimeFailure with the reason."""
     source = SOURCES[spec.kind]
     opening = Opening(live=spec.live, wait=wait, timeout_s=timeout_s, max_pixels=spec.max_pixels)
     capture = source.open(spec.text, opening)
@@ -244,7 +246,8 @@ def open_capture(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture:
     if isinstance(capture, OpenCvCapture) and capture.pixels > spec.max_pixels:
         capture.close()
         raise RuntimeFailure(
-            f"{spec.name}: frames of {capture.pixels} pixels, more than "
-            f"max_pixels={spec.max_pixels}; if they are real, allow so many"
+            f"{spec.name}: frames of {capture.pixels} pixels, more than ",
+            Setting("max_pixels", spec.max_pixels),
+            "; if they are real, allow so many",
         )
     return capture

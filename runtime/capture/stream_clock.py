@@ -1,4 +1,4 @@
-"""How old a frame of a stream is when it arrives, by the stream's or the camera's own times."""
+"""Compute the age of a frame on arrival from the times of the stream or the camera."""
 
 import math
 
@@ -15,13 +15,13 @@ LATE_S = 1.0  # longer than this, for as long as the stall time-out, is a reader
 
 
 class StreamClock:
-    """Compares arrival with the times in the stream.
+    """A comparison of arrival with the times in the stream.
 
-    The promptest frame is taken as new. One that comes later than its time, seen from that one, is
-    as much older: after a pause of the network, frames arrive in a burst, and a decoder hands out
-    a frame that it has held back. What all frames have in common, such as the camera's own delay,
-    cannot be seen from here. Two crystals drift apart, so the promptest may creep: by what real
-    ones do, and by a bounded amount unless reads wait for their frames.
+    The promptest frame is taken as new. Another frame is as old as its delay against that one:
+    after a pause of the network, frames arrive in a burst, and a decoder delivers a frame that it
+    has held back. A delay that all frames share, such as the camera's own, is not visible here. Two
+    clocks drift apart, so the reference may creep: at the rate of real clocks, and by a bounded
+    amount unless reads wait for their frames.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class StreamClock:
         self._last_s = self._last_time_s = 0.0  # arrival and stream's time of the frame before
         self._late_since_s: float | None = None
 
-    def exposed_s(self, arrival: Arrival, time_s: float) -> float | None:
-        """The frame of that time in the stream was not exposed before this; None: it has no time.
+    def earliest_exposure_s(self, arrival: Arrival, time_s: float) -> float | None:
+        """Return a time before which the frame was not exposed; None if the stream has no times.
 
-        RuntimeFailure, when frames stay late: a connection that is opened anew has no old ones.
+        Raise RuntimeFailure when frames stay late: a new connection has no old frames.
         """
         if time_s <= 0:
             return None
@@ -65,7 +65,7 @@ class StreamClock:
         return gone_back or (set_forward and self._settle > 0)
 
     def _follow(self, arrival: Arrival, lag_s: float, time_s: float) -> None:
-        """Let the promptest frame be this one, or creep."""
+        """Take this frame as the reference if it is promptest, else let the reference creep."""
         assert self._least_lag_s is not None
         elapsed_s = arrival.now_s - self._last_s
         step_s = max(0.0, time_s - self._last_time_s)

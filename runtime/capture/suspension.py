@@ -1,4 +1,4 @@
-"""Did this computer sleep? `time.monotonic` stands still meanwhile, so no gap is seen by it."""
+"""Detect that this computer was suspended: `time.monotonic` stops meanwhile, and shows no gap."""
 
 import time
 
@@ -6,20 +6,20 @@ _SLEPT_S = 0.1
 
 
 class Suspension:
-    """Compares the clock that stands still with the one that does not, where there are both."""
+    """A comparison of the clock that stops in suspension with the one that does not."""
 
     def __init__(self) -> None:
         _, self._most_s = ahead_s()
 
-    def passed(self) -> bool:
-        """Whether it slept since the last time that somebody asked."""
+    def has_slept(self) -> bool:
+        """Whether the computer was suspended since the last call."""
         least_s, most_s = ahead_s()
         before_s, self._most_s = self._most_s, most_s
         return least_s - before_s > _SLEPT_S
 
 
 def ahead_s() -> tuple[float, float]:
-    """How far one clock is ahead, at least and at most: a busy computer may pause between them."""
+    """Return how far one clock is ahead, at least and at most: they are not read at once."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0, 0.0
     before_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""The scene generator as a camera: needs no hardware, and says what it drew."""
+"""Use the scene generator as a camera, without hardware; each frame's name says what was drawn."""
 
 import time
 from dataclasses import dataclass, fields
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Grab, Pace, Wait
 
 _UNSEEN = 1_000_000_000  # scenes from here on are in no dataset that edgeseg writes
@@ -14,7 +15,7 @@ _UNSEEN = 1_000_000_000  # scenes from here on are in no dataset that edgeseg wr
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticOptions:
-    """What stands behind `synthetic:`."""
+    """The options behind `synthetic:`."""
 
     fps: float = 30.0  # 0: as fast as they can be drawn, and every one is scored
     defects: float = 0.1  # share of defective frames
@@ -42,16 +43,20 @@ class SyntheticOptions:
         for part in filter(None, text.partition(":")[2].split(",")):
             key, _, value = part.partition("=")
             if key not in known:
-                raise UsageError(f"source={text!r}: unknown {key!r}, expected {', '.join(known)}")
+                raise UsageError(
+                    Setting("source", repr(text)), f": unknown {key!r}, expected {', '.join(known)}"
+                )
             try:
                 values[key] = float(value) if known[key] is float else int(value)
             except ValueError:
-                raise UsageError(f"source={text!r}: {key}={value!r} is not a number") from None
+                raise UsageError(
+                    Setting("source", repr(text)), f": {key}={value!r} is not a number"
+                ) from None
         return cls(**values)  # type: ignore[arg-type]  # integers where int is declared
 
 
 class SyntheticCamera:
-    """Good scenes, and a share of defective ones, at a steady rate."""
+    """A camera of good scenes and a share of defective ones, at a steady rate."""
 
     def __init__(self, options: SyntheticOptions, *, wait: Wait) -> None:
         from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
@@ -84,4 +89,4 @@ class SyntheticCamera:
         return self._scene.defective(_UNSEEN + index, kind)[0]
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing stays open."""

@@ -1,1 +1,1 @@
-"""Has the light, the focus or the camera moved since the model was fitted?"""
+"""Watch for a change of the light, the focus or the camera since the fit."""

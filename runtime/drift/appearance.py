@@ -1,4 +1,4 @@
-"""Brightness and sharpness of a frame, cheap enough to take while scoring."""
+"""Measure brightness and sharpness of a frame, cheaply enough to do it while scoring."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _FLOOR = 0.1  # grey levels: keeps the ratio finite on a blank frame
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """A small picture and two figures, both logarithms: a gain of the light is a difference."""
+    """A small picture and two figures. Both are logarithms, so that a gain is a difference."""
 
     thumb: NDArray[np.uint8]  # (16, 16) grey
     brightness: NDArray[np.float64]  # (16,): log of the mean grey level of 4 x 4 parts
@@ -31,7 +31,7 @@ class Look:
 
 
 def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
-    """Look at evenly spaced rows of an RGB frame."""
+    """Measure evenly spaced rows of an RGB frame."""
     height, width = frame_hwc.shape[:2]
     step = max(1, height // max(_PARTS, _PIXELS // width))
     rows = np.ascontiguousarray(frame_hwc[step // 2 :: step])
@@ -46,7 +46,7 @@ def look_at(frame_hwc: NDArray[np.uint8]) -> Look:
 
 
 def same_view(look: Look, other: Look) -> bool:
-    """Whether two looks are at the same part at rest, but for noise."""
+    """Whether two looks show the same part at rest, apart from noise."""
     return cv2.norm(look.thumb, other.thumb, cv2.NORM_L1) < SAME * look.thumb.size
 
 
@@ -56,13 +56,13 @@ def _shrunk(grey: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 def _detail(grey: NDArray[np.int16], step: int) -> float:
-    """Mean size of the second difference along a row, at a distance of `step` pixels."""
+    """Return the mean size of the second difference along a row, at a distance of `step` pixels."""
     second = 2 * grey[:, step:-step] - grey[:, : -2 * step] - grey[:, 2 * step :]
     return float(cv2.norm(second, cv2.NORM_L1)) / second.size + _FLOOR
 
 
 class LookWatch:
-    """Remembers how frames looked while all was well, and says what differs now."""
+    """A comparison of how frames look with how they looked at first, on good parts."""
 
     # Chosen on MVTec AD bottle and cable: 5 % of light is .05 in brightness, a blur of half a
     # pixel -.2 and of one pixel -.6 in sharpness. These name the cause of a rise in distances.
@@ -81,10 +81,10 @@ class LookWatch:
         self._change = (0.0, 0.0)  # of brightness and sharpness since the reference, logarithms
 
     def update(self, look: Look, *, good: bool, weight: float) -> None:
-        """Take one look, of less weight if it is at the same view as before.
+        """Take one look; give it less weight if it shows the same view as before.
 
-        Good ones make the reference until it is complete, whatever their weight: a scene at rest
-        needs one too.
+        Good looks form the reference until it is complete, whatever their weight: a scene at rest
+        needs a reference too.
         """
         values = np.append(look.brightness, look.sharpness)
         if good and self._count < self._wanted:
@@ -103,12 +103,12 @@ class LookWatch:
         return self._count >= self._wanted
 
     def change(self) -> tuple[float, float]:
-        """Brightness and sharpness now over then, as factors."""
+        """Return brightness and sharpness as factors of the reference."""
         brightness, sharpness = self._change
         return math.exp(brightness), math.exp(sharpness)
 
     def kind(self, *, moved: float = 0.0) -> Literal["light", "focus", "position", "unknown"]:
-        """What has most likely changed: light, focus, or the position, which may be known to.
+        """Return what has most likely changed: light, focus or position.
 
         `moved` is the movement in units of its limit.
         """
@@ -123,7 +123,7 @@ class LookWatch:
         return "light" if light > focus else "focus"
 
     def pressure(self) -> float:
-        """How near the looks alone are to a warning; 1 is the limit."""
+        """Return how near the looks are to a warning; 1 is the limit."""
         if not self.ready:
             return 0.0
         brightness, sharpness = self._change
@@ -132,10 +132,10 @@ class LookWatch:
         return max(lit, -sharpness / max(self.FOCUS_ALONE, float(focus)))
 
     def _summary(self, change: NDArray[np.float64]) -> tuple[float, float]:
-        """Brightness of the median part, and sharpness.
+        """Return the brightness of the median patch, and the sharpness.
 
-        Brightness counts if three quarters of the parts agree: when something moves, some parts
-        become brighter, others darker, and some stay.
+        Brightness counts if three quarters of the patches agree: when something moves, some patches
+        become brighter, some darker, and some stay.
         """
         parts = np.sort(change[:-1])
         agreed = parts[_QUARTER] > self.AGREED or parts[-_QUARTER - 1] < -self.AGREED

@@ -1,10 +1,10 @@
-"""Where parts are followed: has the camera moved, or do the parts lie elsewhere?
+"""Tell a moved camera from moved parts, for models that follow their parts.
 
-Parts tell their pose, the fit tells where good ones lay, and the picture tells what stands still:
-of every place of a small picture it is known from the first good views whether it changes less as
-the camera sees it (the surroundings) or as the part sees it (the part). When the surroundings move
-it is the camera; when parts move and the surroundings stay it is the parts. Surroundings without
-detail, or parts that fill the picture, leave the question open.
+The parts tell their pose, the fit tells where good ones lay, and the picture tells what stands
+still. For every place of a small picture, the first good views show whether it changes less as
+the camera sees it (the surroundings) or as the part sees it (the part). When the surroundings move,
+the camera has moved. When parts move and the surroundings stay, the parts have moved. Without
+detail in the surroundings, or with parts that fill the picture, the cause stays unknown.
 """
 
 from typing import Literal
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgeseg.runtime.drift.position import SIDE, Movement, PositionWatch, movement_columns
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Pose, chained, of_centres, wrapped
+from edgeseg.vision.pose import Pose, compose, for_opencv, wrap_degrees
 
 Cause = Literal["camera", "parts", "position"]
 _STEADIER = 2.0  # times less change: what belongs to the camera, and not to the part
@@ -29,10 +29,10 @@ _ANY_ANGLE = 30.0  # spread in degrees: parts that turn so freely have no usual 
 
 
 class Surroundings:
-    """What stands still in the first good views, and how far it is off in later ones."""
+    """The places that stand still in the first good views, and their movement later."""
 
     def __init__(self, views: NDArray[np.float32], seen_by_parts: NDArray[np.float32]) -> None:
-        """Pictures (n, 32, 32), and the same as the parts see them; NaN beyond the picture."""
+        """Learn from pictures (n, 32, 32), and the same as the parts see them; NaN outside."""
         self._mean = views.mean(axis=0)
         by_part = _variance(seen_by_parts)
         still = _STEADIER * views.var(axis=0) + _DETAIL < by_part
@@ -46,12 +46,12 @@ class Surroundings:
         self._units = self._units / norms[:3]
         self.known = self._what_shows()
         self.usual = np.zeros(3)
-        self._single = np.stack([self.moved(view) for view in views])
+        self._single = np.stack([self.movement_in(view) for view in views])
         self.spread = self._single.std(axis=0, ddof=1)
         self.usual = self._single.mean(axis=0)
 
     def _what_shows(self) -> NDArray[np.bool_]:
-        """Which of right, down and turn can be told to half of their limits."""
+        """Return which of right, down and turn can be measured to half of their limits."""
         if len(self._design) < _FEWEST:
             return np.zeros(3, np.bool_)
         inverse = np.linalg.pinv(self._design.T @ self._design, rcond=1e-9)
@@ -59,8 +59,8 @@ class Surroundings:
         limits = (PositionWatch.SHIFT, PositionWatch.SHIFT, PositionWatch.TURN)
         return np.asarray(self._shows & (error < 0.5 * np.array(limits)), np.bool_)
 
-    def moved(self, picture: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Right, down and turn of the surroundings, whatever has come into view before them."""
+    def movement_in(self, picture: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return right, down and turn of the surroundings, even with something in front of them."""
         if not self.known.any():
             return np.zeros(3)
         change = (picture - self._mean).ravel()[self._still].astype(np.float64)
@@ -75,7 +75,7 @@ class Surroundings:
 
 
 class FollowingWatch:
-    """Follows parts and surroundings since the first good views, in shares of the frame."""
+    """The movement of parts and surroundings since the first good views, in shares of the frame."""
 
     def __init__(self, places: Places, *, reference: int, recent: int) -> None:
         self._places = places
@@ -94,7 +94,7 @@ class FollowingWatch:
 
     @property
     def ready(self) -> bool:
-        """Whether enough different good views were seen to compare with."""
+        """Whether there were enough different good views to compare with."""
         return self._surroundings is not None
 
     def update(
@@ -106,10 +106,10 @@ class FollowingWatch:
         good: bool,
         weight: float,
     ) -> None:
-        """Take one picture and where its part was found."""
+        """Take one picture and the pose of its part."""
         off = None if pose is None else self._off(pose, frame_hw)
         if self._surroundings is not None:
-            around = self._surroundings.moved(picture)
+            around = self._surroundings.movement_in(picture)
             self._around = self._around + weight * self._alpha * (around - self._around)
             if off is not None:
                 moved = np.clip(_between(off, self._first), -self._most, self._most)
@@ -122,7 +122,7 @@ class FollowingWatch:
                 self._learn(frame_hw)
 
     def _off(self, pose: Pose, frame_hw: tuple[int, int]) -> NDArray[np.float64]:
-        """From the usual place of the fit; the turn of parts that lie at any angle says nothing."""
+        """Return the distance from the usual place of the fit; parts at any angle have no turn."""
         right, down, degrees = self._places.off(pose)
         free = self._places.spread_degrees > _ANY_ANGLE
         return np.array([right / frame_hw[1], down / frame_hw[0], 0.0 if free else degrees])
@@ -130,12 +130,12 @@ class FollowingWatch:
     def _as_the_part_sees(
         self, picture: NDArray[np.float32], pose: Pose, frame_hw: tuple[int, int]
     ) -> NDArray[np.float32]:
-        """The small picture moved to where the usual part lies; NaN beyond what the camera saw."""
+        """Move the small picture to where the usual part lies; NaN outside the camera's picture."""
         scale = np.array([[frame_hw[1] / SIDE, 0.0, 0.0], [0.0, frame_hw[0] / SIDE, 0.0]])
         back = np.array([[SIDE / frame_hw[1], 0.0, 0.0], [0.0, SIDE / frame_hw[0], 0.0]])
         usual = cv2.invertAffineTransform(self._places.usual(pose.home_xy).matrix)
-        now = chained(pose.matrix, np.asarray(usual, np.float64))  # from usual places to those now
-        matrix = of_centres(chained(back, chained(now, scale)))
+        now = compose(pose.matrix, np.asarray(usual, np.float64))  # from usual places to those now
+        matrix = for_opencv(compose(back, compose(now, scale)))
         seen = cv2.warpAffine(
             picture,
             matrix,
@@ -166,7 +166,7 @@ class FollowingWatch:
         self._fit_limit = np.maximum(self._fit_limit, np.maximum(chance, 2.0) * fitted_spread)
 
     def pressure(self) -> float:
-        """How near a movement is to a warning; 1 is the limit."""
+        """Return how near a movement is to a warning; 1 is the limit."""
         if self._surroundings is None:
             return 0.0
         return max(self._part_pressure(), self._around_pressure(), self._fit_pressure())
@@ -183,7 +183,7 @@ class FollowingWatch:
         return float(np.max(np.abs(self._around) / self._around_limit * self._surroundings.known))
 
     def cause(self, *, limit: float = 1.0) -> Cause | None:
-        """What has moved; position: it cannot be told what."""
+        """Return what has moved; "position" if that cannot be decided."""
         if self._surroundings is None:
             return None
         if self._around_pressure() >= limit:
@@ -197,14 +197,14 @@ class FollowingWatch:
 
     @property
     def parts(self) -> Movement:
-        """Of recent parts since the first ones; since the fit where only that is news."""
+        """Movement of recent parts since the first ones, or since the fit if only that is large."""
         own = self._part_pressure() >= 1.0 or self._fit_pressure() < 1.0
         right, down, turn = (self._parts if own else self._first + self._parts).tolist()
         return Movement(right=right, down=down, turn=turn)
 
     @property
     def surroundings(self) -> Movement | None:
-        """Of what stands still; None where nothing shows it."""
+        """Movement of the surroundings; None where nothing shows it."""
         if self._surroundings is None or not self._surroundings.known.any():
             return None
         right, down, turn = self._around.tolist()
@@ -212,12 +212,12 @@ class FollowingWatch:
 
     @property
     def apart(self) -> bool:
-        """Whether parts moved otherwise than the surroundings did."""
+        """Whether parts moved differently from the surroundings."""
         return bool(np.any(np.abs(self._parts - self._around) > self._limit + self._around_limit))
 
 
 def _variance(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of every place over the pictures that show it; 0 where fewer than half of them do."""
+    """Return the variance of every place; 0 where fewer than half of the pictures show it."""
     shown = np.isfinite(pictures)
     count = np.maximum(shown.sum(axis=0), 1)
     mean = np.where(shown, pictures, 0).sum(axis=0) / count
@@ -227,4 +227,4 @@ def _variance(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _between(pose: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     right, down, turn = pose - other
-    return np.array([right, down, wrapped(float(turn))])
+    return np.array([right, down, wrap_degrees(float(turn))])

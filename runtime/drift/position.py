@@ -1,4 +1,4 @@
-"""How far the view has moved since the first good frames, read off small pictures."""
+"""Measure on small pictures how far the view has moved since the first good frames."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Movement:
 
 
 def picture_of(frame_hwc: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """A grey picture (32, 32) of an RGB frame."""
+    """Return a grey picture (32, 32) of an RGB frame."""
     height, width = frame_hwc.shape[:2]
     step = max(1, max(height, width) // _SAMPLED)
     grey = cv2.cvtColor(np.ascontiguousarray(frame_hwc[::step, ::step]), cv2.COLOR_RGB2GRAY)
@@ -36,12 +36,12 @@ def picture_of(frame_hwc: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 class PositionWatch:
-    """Learns the mean picture of different good views, and follows how far it moves.
+    """The mean picture of different good views, and how far later views have moved from it.
 
     A moved picture is p(x) = m(x - t), to first order m - t . grad m, so shift and turn are three
-    coefficients of a least-squares fit of p - m; gain, offset and a ramp of the light are fitted
-    beside them and thrown away. Parts never lie quite alike: how much single views scatter is
-    known from the first ones, and only a mean that such scatter does not explain is a move.
+    coefficients of a least-squares fit of p - m. Gain, offset and a ramp of the light are fitted
+    beside them and ignored. Parts never lie quite alike: the first views show how much single views
+    scatter, and only a mean that this scatter does not explain is a movement.
     """
 
     # Shares of the frame and degrees, and deviations of the mean. Five of them make chance rare in
@@ -59,21 +59,21 @@ class PositionWatch:
 
     @property
     def ready(self) -> bool:
-        """Whether enough different good views were seen to compare with."""
+        """Whether there were enough different good views to compare with."""
         return self._mean is not None
 
     @property
     def movement(self) -> Movement:
-        """Of the mean of recent views."""
+        """Movement of the mean of recent views."""
         right, down, turn = self._recent.tolist()
         return Movement(right=right, down=down, turn=turn)
 
     def pressure(self) -> float:
-        """How near the movement is to a warning; 1 is the limit."""
+        """Return how near the movement is to a warning; 1 is the limit."""
         return float(np.max(np.abs(self._recent) / self._limit))
 
     def update(self, picture: NDArray[np.float32], *, good: bool, weight: float) -> None:
-        """Take one picture; a view that stays has less than full weight and teaches nothing."""
+        """Take one picture; a view that stays has less than full weight and is not learned."""
         if self._mean is not None:
             moved = self._movement_of(picture - self._mean)
             self._recent += weight * self._alpha * (moved - self._recent)
@@ -100,7 +100,7 @@ class PositionWatch:
 
 
 def _solver(mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rows (3, pixels) that give right, down and turn of a change of the picture."""
+    """Return the rows (3, pixels) that give right, down and turn of a change of the picture."""
     columns, units = movement_columns(mean)
     inside = np.zeros((SIDE, SIDE), bool)
     inside[1:-1, 1:-1] = True  # a one-sided gradient is a poor one
@@ -112,10 +112,10 @@ def _solver(mean: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def movement_columns(mean: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How a picture (32, 32) changes (pixels, 7) with shift, turn and light, and the units.
+    """Return how a picture (32, 32) changes (pixels, 7) with shift, turn and light; and units.
 
-    The first three are right, down and turn: their coefficients times the units (3,) are shares of
-    the frame and degrees.
+    The first three columns are right, down and turn: their coefficients times the units (3,) are
+    shares of the frame and degrees.
     """
     grad_y, grad_x = np.gradient(mean)
     y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2

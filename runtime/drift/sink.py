@@ -1,4 +1,4 @@
-"""The drift watch as a sink: one watch per source, changes told, and a picture of where."""
+"""Watch drift as a sink: one watch per source, an event per change, and a picture of the cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,23 +19,24 @@ from edgeseg.runtime.events.records import (
 )
 from edgeseg.vision.ignored import hidden_of
 
+_MOST_SIDE = 480  # pixels of the picture
 _RATIO_FULL = 3.0  # the strongest colour of the picture; 1 is the baseline and has none
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftChange(LoggedEvent):
-    """A warning has begun or ended."""
+    """An event: a drift warning has begun or ended."""
 
     result: FrameResult
     state: DriftState
 
     @property
     def message(self) -> str:
-        """What has changed, and what to check."""
+        """The change, and what to check."""
         return "; ".join(filter(None, (self.state.message, self.state.advice)))
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         result, state = self.result, self.state
         return {
             "schema": SCHEMA,
@@ -54,7 +55,7 @@ class DriftChange(LoggedEvent):
 
 
 class DriftSink:
-    """Watches every source for a moved light, lens or camera.
+    """A sink that watches every source for a change of light, lens or camera.
 
     Publishes a DriftChange from the scoring thread when a warning begins and when it ends.
     """
@@ -69,7 +70,7 @@ class DriftSink:
         publish: Callable[["DriftChange"], None] = lambda change: None,
     ) -> None:
         self._baseline = metadata.drift
-        self._counted_hw, self._places = counted_cells(metadata), metadata.looks.places
+        self._counted_hw, self._places = cells_that_count(metadata), metadata.looks.places
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._publish = publish
@@ -80,9 +81,9 @@ class DriftSink:
         self.states: dict[int, DriftState] = {}  # by source index; any thread may read
 
     def change_model(self, change: ModelChange) -> None:
-        """Watch by another model's baseline; what was learned under the same key is kept."""
+        """Watch by another model's baseline; what was learned under its key earlier is kept."""
         metadata = change.metadata
-        self._baseline, self._counted_hw = metadata.drift, counted_cells(metadata)
+        self._baseline, self._counted_hw = metadata.drift, cells_that_count(metadata)
         self._places = metadata.looks.places
         self._watches = self._of_models.setdefault(change.key, {})
         sources, self.states = list(self.states), {}
@@ -96,7 +97,7 @@ class DriftSink:
             self._show(index)
 
     def on_frame(self, result: FrameResult) -> None:
-        """Take one scored frame; one without a grid, as from tiles, says nothing."""
+        """Take one scored frame; ignore one without a grid, as tiles give."""
         grid_hw = result.prediction.grid_hw
         if grid_hw is None or not self._watchable:
             return
@@ -113,7 +114,7 @@ class DriftSink:
             self._publish(DriftChange(result=result, state=state))
 
     def on_source(self, event: SourceEvent) -> None:
-        """A camera that comes back is the same one: nothing to reset, but not known while away."""
+        """Note that a camera is lost or back. Nothing is reset: it is the same camera."""
         if event.kind == "source_lost":
             self._away.add(event.source_index)
         elif event.kind in ("source_open", "source_back"):
@@ -134,26 +135,24 @@ class DriftSink:
 
     def _show(self, index: int) -> None:
         state = self._watch(index).state
-        self.states[index] = state.lost() if index in self._away else state
+        self.states[index] = state.without_camera() if index in self._away else state
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
-def counted_cells(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
-    """Cells (h, w) that are not ignored: the others are at no distance from anything."""
+def cells_that_count(metadata: ModelMetadata) -> NDArray[np.bool_] | None:
+    """Return the cells (h, w) that are not ignored; ignored cells have no distance."""
     if metadata.tiles is not None:
         return None
     hidden = hidden_of(metadata.looks, metadata.size_hw)
-    return None if hidden is None else hidden.kept(metadata.grid_hw)
+    return None if hidden is None else hidden.kept_cells(metadata.grid_hw)
 
 
-def drift_picture(
-    frame_hwc: NDArray[np.uint8], state: DriftState, *, max_side: int = 480
-) -> NDArray[np.uint8]:
-    """The frame in grey, and in colour the cells whose distances have risen for good."""
+def drift_picture(frame_hwc: NDArray[np.uint8], state: DriftState) -> NDArray[np.uint8]:
+    """Draw the frame in grey, with the cells in colour whose distances have stayed high."""
     height, width = frame_hwc.shape[:2]
-    factor = min(1.0, max_side / max(height, width))
+    factor = min(1.0, _MOST_SIDE / max(height, width))
     size_wh = (max(1, round(width * factor)), max(1, round(height * factor)))
     small = cv2.resize(frame_hwc, size_wh, interpolation=cv2.INTER_AREA)
     grey = cv2.cvtColor(cv2.cvtColor(small, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)

@@ -1,15 +1,15 @@
-"""Has the light, the focus or the camera moved since the model was fitted?
+"""Watch for a change of the light, the focus or the camera since the fit.
 
 A defect is local and comes and goes with its part. A moved lamp, lens or camera raises the
-distances of many grid cells and stays. So every cell follows the median over time of
-d^2 / (mean d^2 on good images): what happens in fewer than half of the views leaves no trace.
+distances of many grid cells, and stays. So every cell follows the median over time of
+d^2 / (mean d^2 on good images): an event in fewer than half of the views leaves no trace.
 A part that stands still is one view, however many frames show it: a line that stops at a defect
 must not look like drift.
-The warning asks how many cells have risen, and how far the median cell has; a few cells are enough
-when they alarm in most views, as dirt on the lens does. Less light or less focus can also lower
-distances and hide defects, and a camera that has moved a little may not raise them: so brightness,
-sharpness and position of the picture are followed too. Where the model follows its parts, a camera
-that moved is told from parts that lie elsewhere.
+The warning depends on how many cells have risen, and how far the median cell has. A few cells are
+enough when they alarm in most views, as dirt on the lens does. Less light or less focus can also
+lower distances and hide defects, and a camera that has moved a little may not raise them: so
+brightness, sharpness and position of the picture are watched too. Where the model follows its
+parts, a moved camera is told from moved parts.
 """
 
 import math
@@ -35,6 +35,8 @@ DRIFT_KINDS: tuple[DriftKind, ...] = get_args(DriftKind)
 
 WINDOW = 200  # frames that the smoothed figures look back on
 _EVERY = 8  # frames between evaluations and looks: the tracked medians cannot move much within
+# Limits: of the median, of the cells that have risen as a share, and of a cell that counts as one.
+_MEDIAN_SIGMAS, _MOST_RISEN, _CELL_SIGMAS = 3.0, 0.3, 1.5
 _CALM = 0.8  # a warning ends when all figures are below this part of their limits
 _BASE_FLOOR = 0.05  # of the frame-wide mean: saturated background has almost no distance at all
 _SPREAD_FLOOR = 0.1  # the same for its standard deviation, in units of the baseline
@@ -69,7 +71,7 @@ _ADVICE: dict[DriftKind, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DriftState:
-    """What the drift watch knows after some frames."""
+    """The result of the drift watch after some frames."""
 
     level: DriftLevel
     kind: DriftKind
@@ -91,31 +93,28 @@ class DriftState:
 
     @property
     def known(self) -> bool:
-        """Whether enough was seen, and something still is, to say what has changed."""
+        """Whether enough frames were seen, and the camera is there, to say what has changed."""
         return self.level in ("ok", "warn")
 
-    def lost(self) -> "DriftState":
-        """The same while the camera is gone: what was seen before says nothing of now."""
+    def without_camera(self) -> "DriftState":
+        """Return this state for a lost camera: earlier frames say nothing about now."""
         return replace(self, level="lost", kind="none", headline=LOST, message=LOST, advice="")
 
     def facts(self) -> dict[str, object]:
-        """Everything but the map, as plain values."""
+        """Return everything but the map, as plain values."""
         values: dict[str, object] = {k: v for k, v in vars(self).items() if k != "ratio_hw"}
         moves = {"movement": self.movement, "parts": self.parts}
         return values | {name: move and dict(vars(move)) for name, move in moves.items()}
 
 
 class DriftWatch:
-    """Follows one camera; constant memory, some ten microseconds per frame."""
+    """The drift of one camera; constant memory, some ten microseconds per frame."""
 
     def __init__(
         self,
         baseline: DriftBaseline,
         *,
         window: int = WINDOW,
-        median_sigmas: float = 3.0,
-        share: float = 0.3,
-        cell_sigmas: float = 1.5,
         counted_hw: NDArray[np.bool_] | None = None,  # cells that are not ignored; None: all
         places: Places | None = None,  # where good parts lay; None: they are not followed
     ) -> None:
@@ -132,7 +131,7 @@ class DriftWatch:
         self._step_hw = (_SLEW / window) * spread_hw
         self._weight = 1.0  # of a frame
         self._view: Look | None = None  # the last one that was new
-        self._limit_hw = 1.0 + cell_sigmas * spread_hw
+        self._limit_hw = 1.0 + _CELL_SIGMAS * spread_hw
         self._spot_hw = 1.0 + _SPOT_SPREADS * spread_hw
         self._typical_hw = np.ones_like(base_hw)  # no evidence yet: as on good images
         self._counted = slice(None) if counted_hw is None else counted_hw.ravel()
@@ -142,8 +141,7 @@ class DriftWatch:
             self._frame_mean *= max(float(rest), 1e-6)
         # Frames of one part that stays in view are all alike, so a window of them can be as far
         # off as a single good image: the limit is in deviations of single images.
-        self._median_limit = 1.0 + median_sigmas * baseline.frame_std / baseline.frame_mean
-        self._share_limit = share
+        self._median_limit = 1.0 + _MEDIAN_SIGMAS * baseline.frame_std / baseline.frame_mean
         self._window = window
         self._frames = 0
         self._mean = 0.0  # of d^2 over the frame, smoothed
@@ -171,7 +169,7 @@ class DriftWatch:
     ) -> DriftState:
         """Take one frame's distances d.
 
-        The frame itself tells what has moved, and whether the line stands still.
+        The frame itself shows what has moved, and whether the line stands still.
         """
         if grid_hw.shape != self._base_hw.shape:
             raise RuntimeFailure(
@@ -216,7 +214,7 @@ class DriftWatch:
             )
 
     def _kind(self, *, evidence: bool, limit: float) -> DriftKind:
-        """What has changed, if anything has."""
+        """Return what has changed, or "none"."""
         place = self._following or self._position
         moved = place.pressure()
         if not evidence and max(self._looks.pressure(), moved) < limit:
@@ -234,7 +232,7 @@ class DriftWatch:
         share = np.count_nonzero(typical > limits) / typical.size
         limit = _CALM if level == "warn" else 1.0
         # Only the rise above the baseline is drift, so hysteresis acts on that.
-        broad = max((median - 1.0) / (self._median_limit - 1.0), share / self._share_limit) >= limit
+        broad = max((median - 1.0) / (self._median_limit - 1.0), share / _MOST_RISEN) >= limit
         spot = self._anomalous > _SPOT_FRAMES * limit and self._spot_cells() >= _SPOT_CELLS
         kind = self._kind(evidence=broad or spot, limit=limit)
         if spot and not broad and kind in ("position", "unknown"):
@@ -250,7 +248,7 @@ class DriftWatch:
             median_ratio=median,
             median_limit=self._median_limit,
             moved_share=share,
-            share_limit=self._share_limit,
+            share_limit=_MOST_RISEN,
             anomalous_share=self._anomalous,
             ratio_hw=self._typical_hw.copy(),
             brightness=brightness,
@@ -285,7 +283,7 @@ class DriftWatch:
 
 
 def _evidence(state: DriftState, *, broad: bool, spot: bool, apart: bool) -> str:
-    """The figures behind a warning."""
+    """Return the figures behind a warning."""
     facts = []
     if state.kind == "none":
         return ""
@@ -309,7 +307,7 @@ def _evidence(state: DriftState, *, broad: bool, spot: bool, apart: bool) -> str
 
 
 def _moves(state: DriftState, *, apart: bool) -> list[str]:
-    """What has moved how far."""
+    """Describe what has moved, and how far."""
     view, parts = state.movement, state.parts
     if state.kind == "parts":
         return [f"they {parts}, and their surroundings stay"]

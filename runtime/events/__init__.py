@@ -1,1 +1,1 @@
-"""What happens in a run, as values: results, codes that a PLC reads, and who is told of them."""
+"""Events of a run, as values: results, codes that a PLC reads, and their publisher."""

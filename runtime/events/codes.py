@@ -1,4 +1,4 @@
-"""Numbers that leave the program: frozen, since PLC programs are written against them."""
+"""Numbers that leave the program. They are frozen, since PLC programs depend on them."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 
 class VerdictCode(IntEnum):
-    """What a result says of its part; 1 alone is good, and 1 alone needs an inspection."""
+    """The verdict on a part; only 1 is good, and 1 always comes from an inspection."""
 
     NONE = 0  # no result yet
     GOOD = 1
@@ -18,7 +18,7 @@ class VerdictCode(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a trigger got no inspection."""
+    """The reason why a trigger got no inspection."""
 
     NONE = 0
     TIMEOUT = 1  # no frame, or no verdict, within the time-out, wherever it waited
@@ -36,7 +36,7 @@ class ErrorCode(IntEnum):
 
 
 class State(IntEnum):
-    """Where the station is; trigger ready is a word of its own."""
+    """The state of the station; trigger ready is separate."""
 
     OFFLINE = 0
     READY = 1
@@ -46,7 +46,7 @@ class State(IntEnum):
 
 
 class Check(IntEnum):
-    """The golden check: whether the station still is what was approved."""
+    """The golden check: whether the station is still as it was approved."""
 
     NONE = 0  # never asked for
     RUNNING = 1
@@ -55,7 +55,7 @@ class Check(IntEnum):
 
 
 class CheckAnswer(IntEnum):
-    """What the last request for a golden check was answered with."""
+    """The answer to the last request for a golden check."""
 
     NONE = 0  # never asked for
     RUNNING = 1
@@ -65,7 +65,7 @@ class CheckAnswer(IntEnum):
 
 
 class PartNote(IntEnum):
-    """What there is to say of the part id of a trigger that no adapter made."""
+    """A note on the part id of a trigger that no adapter made."""
 
     NONE = 0  # as announced, or nobody announces ids
     MISSING = 1  # none was announced for it
@@ -90,5 +90,5 @@ CODES: Mapping[str, VerdictCode] = MappingProxyType(
 
 
 def code_of(verdict: str) -> VerdictCode:
-    """The number of a verdict."""
+    """Return the number of a verdict."""
     return CODES.get(verdict, VerdictCode.INVALID)

@@ -1,4 +1,4 @@
-"""Events to whoever asked for their kind: the one way in which the parts of a run tell others.
+"""Publish events to their subscribers: the one way in which the parts of a run inform others.
 
 pipeline        FrameResult, SourceEvent, UnscoredFrame, LoopTick
 station         TriggerEvent, StationResult
@@ -21,10 +21,10 @@ class _Subscription:
 
 
 class Publisher:
-    """Calls subscribers in the order in which they subscribed, from the thread that publishes.
+    """Calls subscribers in the order of subscription, from the thread that publishes.
 
-    So they must return quickly: slow work belongs to a thread of the subscriber's own. What one
-    raises is counted under its name and stops neither the others nor the line.
+    Subscribers must return quickly: slow work belongs to their own threads. An exception of one is
+    counted under its name, and stops neither the others nor the line.
     """
 
     def __init__(self, on_error: Callable[[str, str], None]) -> None:
@@ -32,11 +32,11 @@ class Publisher:
         self._subscriptions: list[_Subscription] = []
 
     def subscribe(self, kind: type[Event], take: Callable[[Event], None], *, name: str) -> None:
-        """Hand every event of that class to this too; before the run begins."""
+        """Call `take` with every event of that class; subscribe before the run begins."""
         self._subscriptions.append(_Subscription(kind=kind, take=take, name=name))
 
     def publish(self, event: object) -> None:
-        """Hand an event to all who asked for its class."""
+        """Pass an event to all subscribers of its class."""
         for subscription in self._subscriptions:
             if isinstance(event, subscription.kind):
                 try:

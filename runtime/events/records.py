@@ -1,4 +1,4 @@
-"""What the loop hands to its sinks: plain frozen values, safe to keep and to share."""
+"""Records that the loop passes to its sinks: frozen values, safe to keep and to share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class StageTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """What judged a frame; the same for all frames until the model or the recipe changes."""
+    """What judged a frame; it changes only with the model or the recipe."""
 
     model_sha256: str | None  # of the file that runs; None: not opened from a file
     recipe: str | None
@@ -50,7 +50,7 @@ class Trace:
     backend: str
 
     def facts(self) -> dict[str, object]:
-        """Which file, recipe and operating point gave a verdict, and what computed it."""
+        """Return the file, recipe and operating point of a verdict, and the backend."""
         point = {"threshold": self.threshold, "rate": self.rate, "method": self.method}
         return {
             "recipe": self.recipe,
@@ -65,7 +65,7 @@ class Trace:
 class FrameResult:
     """One scored frame.
 
-    Sinks never write to its arrays: every sink sees the same ones.
+    All sinks share its arrays, so no sink may write to them.
     """
 
     source: str  # redacted: fit for logs, events and pages
@@ -99,14 +99,14 @@ class FrameResult:
 
     @property
     def reason(self) -> str:
-        """Why there is no verdict to trust, in words."""
+        """The reason why there is no valid verdict, in words."""
         if self.refusal is not None:
             return self.refusal[1]
         return "" if self.doubt is None else str(self.doubt)
 
     @property
     def severity(self) -> Severity | None:
-        """Of the worst region; None where there is none."""
+        """The severity of the worst region; None without regions."""
         px = self.frame_hwc.shape[0] * self.frame_hwc.shape[1]
         of_regions = {
             severity_of(region, pixel_threshold=self.threshold_pixel, picture_px=px)
@@ -116,7 +116,7 @@ class FrameResult:
 
     @property
     def map_hw(self) -> NDArray[np.float32]:
-        """The map as it lies over frame_hwc."""
+        """The map at the size of frame_hwc."""
         map_hw = self.prediction.map_hw
         return map_hw if self.view is None else self.view.over_frame(map_hw)
 
@@ -150,25 +150,25 @@ class LoopTick:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChange:
-    """Another model inspects from the next frame on; published from the scoring thread."""
+    """An event: another model inspects from the next frame on; from the scoring thread."""
 
     metadata: ModelMetadata
     key: str  # its recipe and its file
 
 
 class LoggedEvent:
-    """What is neither a frame nor a source, and is listed by the event log and the page."""
+    """An event for the event log and the page, besides frames and sources."""
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         raise NotImplementedError
 
 
 class Sink(Protocol):
-    """Something that looks at results: a subscriber to FrameResult and SourceEvent.
+    """A receiver of results, subscribed to FrameResult and SourceEvent.
 
-    Called from the scoring thread, so it must return quickly: hand slow work to a thread of its
-    own and drop when behind. What it raises is counted and reported, never fatal.
+    It is called from the scoring thread, so it must return quickly: pass slow work to its own
+    thread and drop when behind. Its exceptions are counted and reported, and never fatal.
     """
 
     name: str  # short and fixed, e.g. "page": the key of its error counter
@@ -232,12 +232,12 @@ class PipelineSnapshot:
 
     @property
     def runs_on(self) -> str:
-        """For people, beside the stages."""
+        """The backend and its settings, for people."""
         return runs_on(self.backend, arithmetic=self.arithmetic, spin=self.spin)
 
 
 class StateView(Protocol):
-    """Where a page or an exporter asks for the current state, from any thread."""
+    """A source of the current state, for a page or an exporter; from any thread."""
 
     def snapshot(self) -> PipelineSnapshot:
-        """The state now."""
+        """Return the current state."""

@@ -1,1 +1,1 @@
-"""A folder per product: its approval, its golden check, and the change to the next one."""
+"""Recipes, a folder per product: the approval, the golden check, and the changeover."""

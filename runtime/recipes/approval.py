@@ -1,4 +1,4 @@
-"""What was approved: golden pictures, and the verdict and score that each had."""
+"""Store what was approved: golden pictures, and the verdict and score of each."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ SCHEMA = 1  # of an approval
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenPicture:
-    """One picture as it was approved."""
+    """One golden picture as it was approved."""
 
     file: str  # in golden/: good/001.png
     sha256: str
@@ -30,21 +30,21 @@ class GoldenPicture:
 
     @property
     def label(self) -> Label:
-        """By its folder."""
+        """The right verdict, by its folder."""
         return "good" if self.file.startswith("good/") else "bad"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MasterScore:
-    """What the master part got when its frames were taken."""
+    """Verdict and score of the master part when its frames were taken."""
 
     verdict: str
     score: float  # mean over its frames
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
-    """An approval: these pictures, by this model, at this threshold."""
+class Approval:
+    """An approval of these pictures, judged by this model at this threshold."""
 
     approved: str  # UTC
     model_sha256: str | None
@@ -61,18 +61,18 @@ class Expected:
             raise ValueError(f"schema: {self.schema}, expected {SCHEMA}")
 
 
-def expected_path(recipe: Recipe) -> Path:
-    """Where the approval lies."""
+def approval_path(recipe: Recipe) -> Path:
+    """Return the path of the approval."""
     return recipe.folder / APPROVAL
 
 
-def read_expected(recipe: Recipe) -> Expected:
-    """The approval of a recipe."""
-    path = expected_path(recipe)
+def read_approval(recipe: Recipe) -> Approval:
+    """Read the approval of a recipe."""
+    path = approval_path(recipe)
     try:
         if not recipe.files.is_file(path):
             raise FileNotFoundError
-        return record(Expected, parse_json(recipe.files.read(path)))
+        return record(Approval, parse_json(recipe.files.read(path)))
     except FileNotFoundError:
         raise UsageError(
             f"{recipe.folder}: nothing is approved yet; put pictures into its golden set with "
@@ -84,31 +84,31 @@ def read_expected(recipe: Recipe) -> Expected:
         ) from None
 
 
-def write_expected(recipe: Recipe, expected: Expected) -> Path:
-    """Store an approval in one step."""
-    path = expected_path(recipe)
-    write_text(path, _text(expected))
+def write_approval(recipe: Recipe, approval: Approval) -> Path:
+    """Write an approval in one step."""
+    path = approval_path(recipe)
+    write_text(path, _text(approval))
     return path
 
 
-def stage_expected(change: Change, expected: Expected) -> None:
-    """Let an approval take its place together with the model that it is of."""
-    change.path(APPROVAL).write_text(_text(expected), encoding="utf-8")
+def stage_approval(change: Change, approval: Approval) -> None:
+    """Add an approval to a change, so that it is replaced together with its model."""
+    change.path(APPROVAL).write_text(_text(approval), encoding="utf-8")
 
 
-def _text(expected: Expected) -> str:
-    return json.dumps(asdict(expected), indent=2, allow_nan=False) + "\n"
+def _text(approval: Approval) -> str:
+    return json.dumps(asdict(approval), indent=2, allow_nan=False) + "\n"
 
 
 def golden_files(recipe: Recipe) -> Iterator[tuple[str, Path]]:
-    """Names and paths of the golden pictures, good ones first."""
+    """Yield names and paths of the golden pictures, good ones first."""
     for label in LABELS:
         for path in _images_in(recipe, label):
             yield f"{label}/{path.name}", path
 
 
 def master_files(recipe: Recipe) -> Sequence[Path]:
-    """The frames of the master part."""
+    """List the frames of the master part."""
     return _images_in(recipe, MASTER)
 
 

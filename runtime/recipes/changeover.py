@@ -1,10 +1,10 @@
-"""From one recipe to the next, asked for by number or name, while frames and triggers come.
+"""Change from one recipe to another, by number or name, while frames and triggers come.
 
-asked -> JOB_LOADING: new triggers are answered so   old ones still get their verdicts
+request -> JOB_LOADING: new triggers are refused with it   old ones still get their verdicts
 model warm or opened, golden check if the recipe says so, all beside the running inspection
-no trigger under way -> swap between two frames -> job loaded: triggers are for the new recipe
+no trigger waits -> swap between two frames -> job loaded: triggers are for the new recipe
 a check on request runs between two frames, on the session that inspects
-a recipe that needs its master part at the start is held by such a check until it has passed
+a recipe that needs its master part at the start waits for such a check to pass
 """
 
 import threading
@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.events.codes import Check
 from edgeseg.runtime.events.records import SCHEMA, LoggedEvent, ModelChange
 from edgeseg.runtime.recipes.approval import golden_files
 from edgeseg.runtime.recipes.check_record import CheckRecord, write_record
-from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, check_golden, failed_record
+from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, check_golden, failure_record
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.versions import keep_version
@@ -38,7 +39,7 @@ _CHECK_S = 600.0  # for a check on request, of however many pictures
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeEvent(LoggedEvent):
-    """What happened to a recipe."""
+    """An event of a recipe, for the event log and the page."""
 
     kind: str
     recipe: str
@@ -48,7 +49,7 @@ class RecipeEvent(LoggedEvent):
     monotonic_s: float = field(default_factory=time.monotonic)
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         return {
             "schema": SCHEMA,
             "event": self.kind,
@@ -61,7 +62,7 @@ class RecipeEvent(LoggedEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineParts:
+class LineContext:
     """The run in which recipes change."""
 
     pipeline: Pipeline
@@ -70,34 +71,34 @@ class LineParts:
     jobs: dict[str, Job] = field(default_factory=dict)  # of recipes that have run
 
     def publish_model(self, recipe: Recipe, session: Session) -> None:
-        """Before the first frame of another model, from the scoring thread."""
+        """Publish a change of model before its first frame, from the scoring thread."""
         key = f"{recipe.name} {session.model_sha256}"
         self.pipeline.events.publish(ModelChange(metadata=session.metadata, key=key))
 
     def publish_event(self, kind: str, recipe: Recipe, facts: Mapping[str, object]) -> None:
-        """For the log and the page."""
+        """Publish an event for the log and the page."""
         number = recipe.settings.number
         event = RecipeEvent(kind=kind, recipe=recipe.name, number=number, details=facts)
         self.pipeline.events.publish(event)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
-    """What inspects now."""
+class ActiveRecipe:
+    """The recipe that inspects now, and its model."""
 
     recipe: Recipe
     model: WarmModel
 
 
 class StuckError(RuntimeFailure):
-    """The loop did not come to its next frame."""
+    """The scoring loop did not reach its next frame in time."""
 
 
 class Changeover:
-    """Loads recipes for a station; `load` is its JobLoader."""
+    """A loader of recipes for a station; `load` is its JobLoader."""
 
     def __init__(
-        self, store: RecipeStore, warm: WarmSessions, running: Running, around: LineParts
+        self, store: RecipeStore, warm: WarmSessions, running: ActiveRecipe, around: LineContext
     ) -> None:
         self._store, self._warm, self._around = store, warm, around
         self.running = running
@@ -115,7 +116,7 @@ class Changeover:
         self._thread = threading.Thread(target=self._run, name="changeover", daemon=True)
 
     def begin(self) -> CheckRecord | None:
-        """Before the first frame: check if the recipe says so, and announce it."""
+        """Check before the first frame, if the recipe says so, and announce the recipe."""
         recipe = self.running.recipe
         keep_version(recipe)
         session = self.running.model.session
@@ -129,11 +130,11 @@ class Changeover:
         return record
 
     def load(self, key: int | str) -> bool:
-        """Ask for a recipe; false: there is none of that name or number."""
+        """Request a recipe; return False if there is none of that name or number."""
         try:
             recipe = self._store.find(key)
         except EdgesegError as error:
-            self._around.note(f"recipe {key}: {error}")
+            self._around.note(Sentence(f"recipe {key}: ", error))
             return False
         if recipe is None:
             return False
@@ -145,7 +146,7 @@ class Changeover:
         return True
 
     def check(self) -> bool:
-        """Begin the golden check of what inspects now; false: nothing to check, or a changeover."""
+        """Start the golden check of the active recipe; return False if it cannot be checked now."""
         with self._lock:
             if self._wanted is not None or not any(golden_files(self.running.recipe)):
                 return False
@@ -155,7 +156,7 @@ class Changeover:
         return True
 
     def close(self) -> None:
-        """End the thread; the sessions belong to whoever made them."""
+        """End the thread; sessions are closed by their owner."""
         self._end.set()
         self._asked.set()
         self._answered.set()
@@ -175,12 +176,12 @@ class Changeover:
             try:
                 self._change_to(recipe)
             except EdgesegError as error:
-                self._fail(recipe, str(error))
+                self._fail(recipe, Sentence(error))
             except Exception as error:  # a surprise of a library must not end all changeovers
                 self._fail(recipe, f"{type(error).__name__}")
 
     def _check_now(self) -> None:
-        """Between two frames, in the scoring thread: a session serves one thread at a time."""
+        """Check between two frames, in the scoring thread: a session serves one thread."""
         with self.swapping:
             running, pipeline = self.running, self._around.pipeline
             session, recipe = running.model.session, running.recipe
@@ -193,7 +194,7 @@ class Changeover:
                 return check_golden(judge, live=live)
 
             def prove() -> None:
-                record = self._checked(recipe, check)
+                record = self._run_check(recipe, check)
                 with self._lock:
                     self._checking = False
                     self._announce(recipe, record)
@@ -232,17 +233,17 @@ class Changeover:
         self._around.publish_event("changeover", recipe, facts)
 
     def swap(self, recipe: Recipe, model: WarmModel, *, then: Callable[[], None]) -> None:
-        """Inspect with a model from the next frame on; with `swapping` held."""
+        """Inspect with a model from the next frame on; the caller holds `swapping`."""
         around, session = self._around, model.session
         scorer = around.pipeline.new_scorer(session, recipe.scorer_config())
         self._job(recipe)
 
-        def arrived() -> None:
-            self.running = Running(recipe=recipe, model=model)
+        def arrive() -> None:
+            self.running = ActiveRecipe(recipe=recipe, model=model)
             around.publish_model(recipe, session)
             then()
 
-        change = ModelSwap(session=session, scorer=scorer, then=arrived)
+        change = ModelSwap(session=session, scorer=scorer, then=arrive)
         if not around.pipeline.change(change, timeout_s=_SWAP_S):
             raise StuckError(f"the frame before it was not scored within {_SWAP_S:g} s")
         self._warm.keep(recipe.name, model)
@@ -250,7 +251,7 @@ class Changeover:
     def _arrive(
         self, found: Recipe, recipe: Recipe, record: CheckRecord | None, *, same: bool
     ) -> None:
-        """In the scoring thread, with the new model in place."""
+        """Finish a changeover in the scoring thread, with the new model in place."""
         if same:
             record = self._check(recipe, self.running.model.session)
         with self._lock:
@@ -260,7 +261,7 @@ class Changeover:
             self._admit(recipe, record)
 
     def _admit(self, recipe: Recipe, record: CheckRecord | None) -> None:
-        """Open the station for a recipe, or ask for its master part; with the lock held."""
+        """Open the station for a recipe, or ask for its master part; the caller holds the lock."""
         station, passed = self._around.station, record is None or record.passed
         if recipe.settings.golden.master_at_start and passed:
             self._tell(recipe, record)
@@ -270,18 +271,18 @@ class Changeover:
             self._asked.set()
         else:
             self._announce(recipe, record)
-        station.job_loaded(self._job(recipe))
+        station.set_job(self._job(recipe))
 
     def _fail(self, recipe: Recipe, reason: str) -> None:
-        self._around.note(f"recipe {recipe.name}: not loaded, {reason}")
+        self._around.note(Sentence(f"recipe {recipe.name}: not loaded, ", reason))
         self._around.publish_event("changeover_failed", recipe, {"reason": reason})
         with self._lock:
             if self._wanted is recipe:
                 self._wanted = None
-                self._around.station.job_failed(f"recipe {recipe.name}: {reason}")
+                self._around.station.fail_job(f"recipe {recipe.name}: {reason}")
 
     def _wait_for_answers(self) -> float:
-        """Triggers for the recipe before get its verdict; their own time-out ends the wait."""
+        """Wait until triggers for the recipe before have their results, or their time-out."""
         station, begun_s = self._around.station, time.monotonic()
         while station.busy and not self._end.is_set():
             self._answered.wait(0.05)
@@ -289,13 +290,13 @@ class Changeover:
         return time.monotonic() - begun_s
 
     def _check(self, recipe: Recipe, session: Session) -> CheckRecord | None:
-        """At a start or changeover: if the recipe says so, or its last check failed."""
+        """Check at a start or changeover, if the recipe says so or its last check failed."""
         if recipe.settings.golden.at_start or recipe.name in self._failed:
-            return self._checked(recipe, lambda: check_golden(RecipeJudge(recipe, session)))
+            return self._run_check(recipe, lambda: check_golden(RecipeJudge(recipe, session)))
         return None
 
     def _live_master(self, recipe: Recipe) -> Sequence[Image] | EdgesegError:
-        """Frames of the master part, if it lies before the camera."""
+        """Return frames of the master part from the camera, or the error."""
         golden, pipeline = recipe.settings.golden, self._around.pipeline
         if not golden.needs_master:
             return ()
@@ -318,22 +319,22 @@ class Changeover:
         )
 
     def _camera_came(self) -> bool:
-        """Wait for the first sign of the camera, unless something else is wanted meanwhile."""
+        """Wait for the first sign of the camera, unless another recipe is requested meanwhile."""
         reader, deadline_s = self._around.pipeline.readers[0], time.monotonic() + _CAMERA_S
         while reader.never_open and self._wanted is None and time.monotonic() < deadline_s:
             if reader.ended or self._end.wait(0.02):
                 break
         return not reader.never_open
 
-    def _checked(self, recipe: Recipe, check: Callable[[], CheckRecord]) -> CheckRecord:
-        """Never raises: the scoring thread asks too. What cannot be checked has failed."""
+    def _run_check(self, recipe: Recipe, check: Callable[[], CheckRecord]) -> CheckRecord:
+        """Run a check and store its record; an error is a failed check, and never raised."""
         try:
             record = check()
         except EdgesegError as error:
-            record = failed_record(recipe, error)
+            record = failure_record(recipe, error)
         except Exception as error:
             surprise = RuntimeFailure(f"the check ended with {type(error).__name__}")
-            record = failed_record(recipe, surprise)
+            record = failure_record(recipe, surprise)
         try:
             write_record(recipe, record)
         except OSError as error:  # a full disk does not make the model another
@@ -342,7 +343,7 @@ class Changeover:
         return record
 
     def _announce(self, recipe: Recipe, record: CheckRecord | None) -> None:
-        """Pass or fail to the PLC, the log and the page."""
+        """Report a check to the PLC, the log and the page."""
         if record is None:
             self._around.station.set_check(Check.NONE)
         elif record.passed:

@@ -1,12 +1,10 @@
-"""What a golden check found, kept: one file a check, the newest last."""
+"""Store the results of golden checks: one file a check, the newest last."""
 
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from edgeseg.base.files import write_json
-from edgeseg.base.plain import Malformed, named_values, read_bounded
+from edgeseg.base.plain import Malformed, parse_object, read_bounded
 from edgeseg.decision.binomial import exact_interval
 from edgeseg.modelfile.versions import keep_newest
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -17,7 +15,7 @@ _KEPT = 400  # checks: a year of mornings
 
 @dataclass(frozen=True, kw_only=True)
 class PictureCheck:
-    """One golden picture."""
+    """The result for one golden picture."""
 
     file: str
     label: str
@@ -29,10 +27,10 @@ class PictureCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rate:
-    """Mistakes in a sample, and the rates that it supports, with CONFIDENCE.
+class MistakeRate:
+    """Mistakes in a sample, and the interval of rates at CONFIDENCE.
 
-    They are rates of the line only if the pictures are a fair sample of its parts.
+    The interval holds for the line only if the pictures are a fair sample of its parts.
     """
 
     mistakes: int
@@ -41,8 +39,8 @@ class Rate:
     high: float
 
     @classmethod
-    def of(cls, mistakes: int, pictures: int) -> "Rate":
-        """With Clopper and Pearson's exact interval."""
+    def of(cls, mistakes: int, pictures: int) -> "MistakeRate":
+        """Compute Clopper and Pearson's exact interval."""
         low, high = exact_interval(mistakes, pictures, confidence=CONFIDENCE)
         return cls(mistakes=mistakes, pictures=pictures, low=low, high=high)
 
@@ -57,7 +55,7 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRecord:
-    """One check."""
+    """The result of one check."""
 
     when: str  # UTC
     recipe: str
@@ -70,48 +68,43 @@ class CheckRecord:
     threshold: float | None = None
     pictures: tuple[PictureCheck, ...] = ()
     largest_spread: float | None = None  # of a picture's scores between repeats
-    false_alarms: Rate | None = None
-    misses: Rate | None = None
+    false_alarms: MistakeRate | None = None
+    misses: MistakeRate | None = None
     master: dict[str, float] | None = None  # changes of light and focus as factors, movement
     schema: int = 1
 
     @property
     def summary(self) -> str:
-        """One sentence for a PLC's operator."""
+        """The result in one sentence, for a PLC's operator."""
         if self.passed:
             return f"{len(self.pictures)} golden pictures as approved"
         more = len(self.problems) - 1
         return self.problems[0] + (f", and {more} more" if more else "")
 
-    def facts(self) -> dict[str, Any]:
-        """As plain values."""
+    def facts(self) -> dict[str, object]:
+        """Return plain values for JSON."""
         return {"confidence": CONFIDENCE, **asdict(self)}
 
 
-def utc_now() -> str:
-    """The time as records write it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 def records_of(recipe: Recipe) -> list[Path]:
-    """The records there are, the newest last."""
+    """List the stored records, the newest last."""
     return sorted((recipe.folder / "checks").glob("check-*.json"))
 
 
 def last_check(recipe: Recipe) -> str:
-    """What the newest record says, in two words and a time."""
+    """Describe the newest record in two words and a time."""
     records = records_of(recipe)
     if not records:
         return "never"
     try:
-        told = named_values(read_bounded(records[-1]))
-        return f"{'passed' if told['passed'] is True else 'FAILED'} {told['when']}"
+        values = parse_object(read_bounded(records[-1]))
+        return f"{'passed' if values['passed'] is True else 'FAILED'} {values['when']}"
     except (OSError, Malformed, KeyError):
         return f"unknown: {records[-1].name} is damaged"
 
 
 def write_record(recipe: Recipe, record: CheckRecord) -> Path:
-    """Keep a record; the oldest go when there are very many."""
+    """Store a record; the oldest are deleted when there are very many."""
     stamp = record.when.replace(":", "").replace("-", "")
     # Several in one second stay in their order, also when the first of them is gone.
     same = [path.stem for path in records_of(recipe) if path.stem.startswith(f"check-{stamp}-")]

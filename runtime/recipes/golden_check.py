@@ -1,4 +1,4 @@
-"""The golden check: stored pictures through the session that inspects, held against the approval.
+"""Check golden pictures: score them in the session that inspects, and compare with the approval.
 
 pictures --the stream's own Scorer, n times--> verdicts, scores, spread --bounds--> a record
 """
@@ -14,18 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.plain import finite
+from edgeseg.base.utc import utc_time
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.recipes.approval import (
-    Expected,
+    Approval,
     GoldenPicture,
     MasterScore,
     golden_files,
     master_files,
-    read_expected,
+    read_approval,
 )
-from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate, utc_now
+from edgeseg.runtime.recipes.check_record import (
+    CheckRecord,
+    MistakeRate,
+    PictureCheck,
+)
 from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.scoring.meters import StreamMeters
@@ -36,7 +42,7 @@ Image = NDArray[np.uint8]
 
 
 class RecipeJudge:
-    """A recipe's session, as the stream uses it, for single pictures."""
+    """A recipe's session and settings, as the stream uses them, for single pictures."""
 
     def __init__(
         self, recipe: Recipe, session: Session, *, between: Callable[[], None] = lambda: None
@@ -47,7 +53,7 @@ class RecipeJudge:
             session, [recipe.name], config=recipe.scorer_config(), meters=StreamMeters(1)
         )
 
-    def look(self, image_hwc: Image, *, name: str) -> FrameResult:
+    def score(self, image_hwc: Image, *, name: str) -> FrameResult:
         """Score one picture like a captured frame."""
         self._between()
         self.scorer.check(image_hwc.shape[:2], source=name)
@@ -66,19 +72,19 @@ class RecipeJudge:
 
 @dataclass(kw_only=True)
 class _Finding:
-    """What a check has found so far."""
+    """The findings of a check so far."""
 
     problems: list[str] = field(default_factory=list)
     pictures: list[PictureCheck] = field(default_factory=list)
     master: MasterLook | None = None
 
 
-def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Expected:
-    """Take today's verdicts and scores of the golden set as right; wrong verdicts are refused."""
+def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Approval:
+    """Approve today's verdicts and scores of the golden set; a wrong verdict is refused."""
     pictures = []
     for name, path in golden_files(judge.recipe):
         data = judge.recipe.files.read(path)
-        result = judge.look(decode_image(data, name=path), name=name)
+        result = judge.score(decode_image(data, name=path), name=name)
         picture = GoldenPicture(
             file=name,
             sha256=hashlib.sha256(data).hexdigest(),
@@ -98,8 +104,8 @@ def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Exp
         )
     frames = _master_frames(judge.recipe) if master is None else master
     session = judge.session
-    return Expected(
-        approved=utc_now(),
+    return Approval(
+        approved=utc_time(),
         model_sha256=session.model_sha256,
         precision=session.metadata.precision,
         arithmetic=session.arithmetic,
@@ -111,62 +117,62 @@ def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> Exp
 
 
 def check_golden(judge: RecipeJudge, *, live: Sequence[Image] = ()) -> CheckRecord:
-    """Score the golden set, and a live master part if there are frames of it."""
-    expected, found = read_expected(judge.recipe), _Finding()
-    found.problems += _identity(judge, expected)
-    for picture in expected.pictures:
+    """Score the golden set, and the live master part if there are frames of it."""
+    approval, found = read_approval(judge.recipe), _Finding()
+    found.problems += _identity(judge, approval)
+    for picture in approval.pictures:
         _check_picture(judge, picture, found, same_model=True)
-    found.problems += _other_files(judge.recipe, expected)
+    found.problems += _other_files(judge.recipe, approval)
     if live:
-        _check_master(judge, expected, live, found)
+        _check_master(judge, approval, live, found)
     return _record(judge, found)
 
 
 def prove(judge: RecipeJudge) -> CheckRecord:
-    """What a new model has to show: the right verdict on every golden picture.
+    """Check that a new model gives the right verdict on every golden picture.
 
-    Its scores may be others, since it is another model; they are approved with it.
+    Its scores may differ, since it is another model; they are approved with it.
     """
-    expected, found = read_expected(judge.recipe), _Finding()
-    for picture in expected.pictures:
+    approval, found = read_approval(judge.recipe), _Finding()
+    for picture in approval.pictures:
         _check_picture(judge, picture, found, same_model=False)
-    found.problems += _other_files(judge.recipe, expected)
+    found.problems += _other_files(judge.recipe, approval)
     return _record(judge, found)
 
 
-def failed_record(recipe: Recipe, error: EdgesegError) -> CheckRecord:
-    """A check that could not even begin: the model cannot be opened."""
+def failure_record(recipe: Recipe, error: EdgesegError) -> CheckRecord:
+    """Make the record of a check that could not begin, for example without a model."""
     return CheckRecord(
-        when=utc_now(), recipe=recipe.name, passed=False, problems=(str(error),), repeats=0
+        when=utc_time(), recipe=recipe.name, passed=False, problems=(str(error),), repeats=0
     )
 
 
-def _identity(judge: RecipeJudge, expected: Expected) -> Iterator[str]:
-    """Another file, precision or threshold is another inspection, whatever its scores."""
+def _identity(judge: RecipeJudge, approval: Approval) -> Iterator[str]:
+    """Yield differences of file, precision or threshold; each makes another inspection."""
     session = judge.session
-    if session.model_sha256 != expected.model_sha256:
+    if session.model_sha256 != approval.model_sha256:
         yield (
             f"model {_short(session.model_sha256)} runs, approved was "
-            f"{_short(expected.model_sha256)}"
+            f"{_short(approval.model_sha256)}"
         )
-    if session.metadata.precision != expected.precision:
-        yield f"precision {session.metadata.precision}, approved was {expected.precision}"
-    if session.arithmetic != expected.arithmetic:
-        yield f"computed in {session.arithmetic}, approved was {expected.arithmetic}"
+    if session.metadata.precision != approval.precision:
+        yield f"precision {session.metadata.precision}, approved was {approval.precision}"
+    if session.arithmetic != approval.arithmetic:
+        yield f"computed in {session.arithmetic}, approved was {approval.arithmetic}"
     threshold = judge.scorer.thresholds.score
-    if not math.isclose(threshold, expected.threshold, rel_tol=1e-6):
-        yield f"threshold {threshold:.6g}, approved was {expected.threshold:.6g}"
+    if not math.isclose(threshold, approval.threshold, rel_tol=1e-6):
+        yield f"threshold {threshold:.6g}, approved was {approval.threshold:.6g}"
 
 
-def _other_files(recipe: Recipe, expected: Expected) -> Iterator[str]:
-    approved = {picture.file for picture in expected.pictures}
+def _other_files(recipe: Recipe, approval: Approval) -> Iterator[str]:
+    approved = {picture.file for picture in approval.pictures}
     for name, _ in golden_files(recipe):
         if name not in approved:
             yield f"{name}: was never approved; run `edgeseg recipe approve`"
 
 
 def _picture(recipe: Recipe, picture: GoldenPicture, found: _Finding) -> Image | None:
-    """A golden picture, and whether these very bytes are the ones that were approved."""
+    """Read a golden picture, if its bytes are those that were approved."""
     path = recipe.golden / picture.file
     if not recipe.files.is_file(path):
         found.problems.append(f"{picture.file}: is gone")
@@ -194,7 +200,7 @@ def _check_picture(
     if image_hwc is None:
         return
     repeats = judge.recipe.settings.golden.repeats
-    results = [judge.look(image_hwc, name=picture.file) for _ in range(repeats)]
+    results = [judge.score(image_hwc, name=picture.file) for _ in range(repeats)]
     scores = np.array([result.prediction.score for result in results])
     spread, score = float(scores.max() - scores.min()), float(scores[0])
     verdicts: set[str] = {result.verdict for result in results}
@@ -208,9 +214,9 @@ def _check_picture(
             file=picture.file,
             label=picture.label,
             verdict=_words(verdicts),
-            score=score if math.isfinite(score) else None,
+            score=finite(score),
             approved_score=picture.score,
-            spread=spread if math.isfinite(spread) else None,
+            spread=finite(spread),
             passed=not problems,
         )
     )
@@ -237,31 +243,31 @@ def _score_problems(
 
 
 def _check_master(
-    judge: RecipeJudge, expected: Expected, live: Sequence[Image], found: _Finding
+    judge: RecipeJudge, approval: Approval, live: Sequence[Image], found: _Finding
 ) -> None:
     frames = _master_frames(judge.recipe)
-    if not frames or expected.master is None:
+    if not frames or approval.master is None:
         raise UsageError(
             f"{judge.recipe.folder}: no master part is approved; put it before the camera and run "
             "`edgeseg recipe add-master`"
         )
-    before = [judge.look(frame_hwc, name="approved").frame_hwc for frame_hwc in frames]
-    results = [judge.look(image_hwc, name="the master part") for image_hwc in live]
+    before = [judge.score(frame_hwc, name="approved").frame_hwc for frame_hwc in frames]
+    results = [judge.score(image_hwc, name="the master part") for image_hwc in live]
     bounds = judge.recipe.settings.golden
     found.master = compare_master(before, [result.frame_hwc for result in results], bounds)
     problems = list(found.master.problems)
     verdicts: set[str] = {result.verdict for result in results}
-    if verdicts != {expected.master.verdict}:
-        problems.append(f"judged {_words(verdicts)}, approved was {expected.master.verdict}")
+    if verdicts != {approval.master.verdict}:
+        problems.append(f"judged {_words(verdicts)}, approved was {approval.master.verdict}")
     score = float(np.mean([result.prediction.score for result in results]))
     limit = bounds.master_tolerance * abs(judge.scorer.thresholds.score)
-    if not abs(score - expected.master.score) <= limit:
-        problems.append(f"score {score:.4g}, approved was {expected.master.score:.4g}")
+    if not abs(score - approval.master.score) <= limit:
+        problems.append(f"score {score:.4g}, approved was {approval.master.score:.4g}")
     found.problems += [f"master part: {text}" for text in problems]
 
 
 def _master_score(judge: RecipeJudge, frames: Sequence[Image]) -> MasterScore:
-    results = [judge.look(image_hwc, name="the master part") for image_hwc in frames]
+    results = [judge.score(image_hwc, name="the master part") for image_hwc in frames]
     verdicts: set[str] = {result.verdict for result in results}
     if len(verdicts) > 1:
         raise RuntimeFailure(
@@ -277,7 +283,7 @@ def _record(judge: RecipeJudge, found: _Finding) -> CheckRecord:
     bad = [item for item in found.pictures if item.label == "bad"]
     spreads = [item.spread for item in found.pictures if item.spread is not None]
     return CheckRecord(
-        when=utc_now(),
+        when=utc_time(),
         recipe=judge.recipe.name,
         passed=not found.problems,
         problems=tuple(found.problems),
@@ -288,8 +294,8 @@ def _record(judge: RecipeJudge, found: _Finding) -> CheckRecord:
         pictures=tuple(found.pictures),
         repeats=judge.recipe.settings.golden.repeats,
         largest_spread=max(spreads, default=None),
-        false_alarms=Rate.of(sum(item.verdict != "good" for item in good), len(good)),
-        misses=Rate.of(sum(item.verdict == "good" for item in bad), len(bad)),
+        false_alarms=MistakeRate.of(sum(item.verdict != "good" for item in good), len(good)),
+        misses=MistakeRate.of(sum(item.verdict == "good" for item in bad), len(bad)),
         master=None if found.master is None else _plain(found.master),
     )
 

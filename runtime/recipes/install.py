@@ -1,6 +1,6 @@
-"""Another model for a recipe: proven on its golden pictures, approved, and put in its place.
+"""Install another model in a recipe: prove it on the golden pictures, approve it, replace the file.
 
-One of before comes back with what was approved of it then.
+An earlier model comes back with its own approval.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.file_reading import DISK
-from edgeseg.modelfile.signature import Statement, read_signature, vouched
+from edgeseg.modelfile.signature import Statement, read_signature, trusted_statement
 from edgeseg.modelfile.versions import replacing
-from edgeseg.runtime.backends.kept_choice import replaced_choice
+from edgeseg.runtime.backends.kept_choice import commands_to_choose_again
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.recipes.approval import read_expected, stage_expected
+from edgeseg.runtime.recipes.approval import read_approval, stage_approval
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import approve, prove
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.recipes.recipe import APPROVAL, Recipe
 from edgeseg.runtime.recipes.versions import (
     ALONG,
@@ -34,30 +34,30 @@ from edgeseg.runtime.recipes.versions import (
 
 
 def install_model(recipe: Recipe, model: Path, options: SessionOptions, *, note: Note) -> None:
-    """Let a model take the place of the recipe's, if it gets every golden picture right.
+    """Install a model in a recipe, if it gets every golden picture right.
 
-    The one before is kept as a version. A stream that runs the recipe proves the new one again and
+    The earlier one is kept as a version. A stream that runs the recipe proves the new one again and
     swaps it in between two frames.
     """
-    read_expected(recipe)
+    read_approval(recipe)
     _note_choice(recipe, model, note)
-    with opened_judge(recipe, options, note=note, model=model) as judge:
+    with open_judge(recipe, options, note=note, model=model) as judge:
         record = prove(judge)
         write_record(recipe, record)
         if not record.passed:
             raise RuntimeFailure(
                 f"{model}: fails the golden pictures of {recipe.name}: {record.summary}"
             )
-        expected = approve(judge)
+        approval = approve(judge)
     keep_version(recipe)
     with replacing(recipe.folder) as change:
-        stage_expected(change, expected)
+        stage_approval(change, approval)
         stage_model(change, recipe, model)
     keep_version(replace(recipe, files=DISK))  # it is to be signed anew
 
 
 def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
-    """Name what was chosen of the recipe's model and is not chosen of the new one."""
+    """Note what was chosen for the recipe's model and is missing for the new one."""
     try:
         before = file_metadata(recipe.model)
     except RuntimeFailure:  # a damaged one is replaced for that
@@ -66,7 +66,7 @@ def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
     same = (before.threshold, before.ignored_here) == (after.threshold, after.ignored_here)
     if not before.history or same:
         return
-    again = replaced_choice(before, recipe.model, regions=None)
+    again = commands_to_choose_again(before, recipe.model, regions=None)
     note(
         f"{recipe.name}: threshold {before.threshold.score:.4f} and {len(before.ignored_here)} "
         f"ignored regions were chosen of the model before; the new one has "
@@ -76,11 +76,11 @@ def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
 
 
 def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
-    """Put the version before the present one back, with its approval and its signature.
+    """Restore the version before the present one, with its approval and its signature.
 
-    Where keys are trusted, only a version that
-    one of them signed comes back: another would not run here. That somebody went back on purpose
-    is kept on this device, because a station refuses what is older than what it ran.
+    Where keys are trusted, only a version that one of them signed is restored: another would not
+    run here. The rollback is recorded on this device, because a station refuses versions older than
+    what it ran.
     """
     path, version = version_before(recipe)
     if trust:
@@ -100,13 +100,13 @@ def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
 
 
 def _check_signed(recipe: Recipe, path: Path, version: Version, trust: Sequence[Path]) -> Statement:
-    """Hold a kept version, and what stays of its recipe, against the signature of then."""
+    """Check a kept version, and what stays of its recipe, against its own signature."""
     if read_signature(path) is None:
         raise RuntimeFailure(
             f"{path}: not signed when it was kept, and only signed versions may come back here; "
             "install a model that is signed"
         )
-    statement = vouched(path, trust, name=recipe.name)
+    statement = trusted_statement(path, trust, name=recipe.name)
     kept = {each.name: each for each in model_files(path / version.model)}
     kept[APPROVAL] = path / Path(APPROVAL).name
     for name, digest in {**dict.fromkeys(kept), **statement.files}.items():

@@ -1,4 +1,4 @@
-"""Frames of a master part from a camera, outside of a stream."""
+"""Take frames of a master part from a camera, outside of a stream."""
 
 import time
 
@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.runtime.capture.frame_tap import settling
+from edgeseg.runtime.capture.frame_tap import settling_frames
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 
 _OPEN_S = 10.0
 
 
 def grab_frames(source: str, count: int) -> list[NDArray[np.uint8]]:
-    """So many frames, RGB; those that cannot be decoded do not count."""
+    """Take `count` RGB frames; unreadable frames do not count."""
     spec = parse_source(source)
     capture = open_capture(spec, wait=_slept, timeout_s=_OPEN_S)
     frames: list[NDArray[np.uint8]] = []
-    skipped = settling(spec)
+    skipped = settling_frames(spec)
     try:
         while len(frames) < count and (grab := capture.read()) is not None:
             if skipped:

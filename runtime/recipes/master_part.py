@@ -1,4 +1,4 @@
-"""A master part in front of the camera: does it look as it did, in light, focus and position?"""
+"""Compare a live master part with its approved frames, in light, focus and position."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _VIEWS = 4  # that the watch of the position learns from at least
 
 @dataclass(frozen=True, kw_only=True)
 class MasterLook:
-    """How the live frames differ from those that were approved."""
+    """The differences between live and approved frames."""
 
     brightness: float  # factor
     sharpness: float  # factor
@@ -28,7 +28,7 @@ class MasterLook:
 def compare_master(
     approved: Sequence[Frame], live: Sequence[Frame], bounds: GoldenBounds
 ) -> MasterLook:
-    """Hold live frames against approved ones, by the measures of the drift watch."""
+    """Compare live frames with approved ones, by the measures of the drift watch."""
     sizes = {frame.shape[:2] for frame in approved}
     odd = next((frame.shape[:2] for frame in live if frame.shape[:2] not in sizes), None)
     if odd is not None:

@@ -1,15 +1,25 @@
-"""A model file replaced on the disk: checked, proven on the golden set, then swapped in.
+"""Swap in a model file that was replaced on the disk, after a proof on the golden set.
 
 changed, and at rest -> hash and metadata -> golden verdicts in this thread, beside the
-inspection -> swap between two frames; what fails any of it is refused, and the old model stays
+inspection -> swap between two frames; a model that fails is refused, and the old model stays
 """
 
 import threading
 from dataclasses import dataclass
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
-from edgeseg.runtime.recipes.approval import Expected, read_expected, write_expected
-from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running, StuckError
+from edgeseg.base.messages import Sentence
+from edgeseg.runtime.recipes.approval import (
+    Approval,
+    read_approval,
+    write_approval,
+)
+from edgeseg.runtime.recipes.changeover import (
+    ActiveRecipe,
+    Changeover,
+    LineContext,
+    StuckError,
+)
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -25,17 +35,17 @@ EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Proven:
+class _ProvenModel:
     recipe: Recipe  # as it lies there now, with its model
     model: WarmModel
-    before: Expected  # what is approved on the disk
-    expected: Expected  # what is to be: new scores, unless these are approved already
+    before: Approval  # what is approved on the disk
+    approval: Approval  # what is to be: new scores, unless these are approved already
 
 
 class ModelWatch:
-    """Looks at the files of the recipe that runs; a thread of its own while it is started."""
+    """A watch on the files of the active recipe, in its own thread."""
 
-    def __init__(self, changeover: Changeover, warm: WarmSessions, around: LineParts) -> None:
+    def __init__(self, changeover: Changeover, warm: WarmSessions, around: LineContext) -> None:
         self._changeover, self._warm, self._around = changeover, warm, around
         self._seen: FileStates | None = None
         self._tried: FileStates | None = None  # of the files that need no second look
@@ -43,7 +53,7 @@ class ModelWatch:
         self._thread = threading.Thread(target=self._run, name="model-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start watching."""
         self._thread.start()
 
     def close(self) -> None:
@@ -60,7 +70,7 @@ class ModelWatch:
                 self._around.note(f"replaced model: {type(error).__name__}: {error}")
 
     def look(self) -> bool:
-        """Look once; true when a new model was swapped in."""
+        """Check the files once; return True when a new model was swapped in."""
         running = self._changeover.running
         now = file_states(running.recipe.model)
         at_rest, self._seen = now == self._seen, now
@@ -70,18 +80,18 @@ class ModelWatch:
         try:
             proven = self._prove(running.recipe)
         except EdgesegError as error:
-            self._refuse(running.recipe, str(error))
+            self._refuse(running.recipe, Sentence(error))
             return False
         return self._swap(running, proven)
 
-    def _prove(self, found: Recipe) -> _Proven:
-        """The whole recipe as it is now: a model is never judged by the settings of another."""
+    def _prove(self, found: Recipe) -> _ProvenModel:
+        """Prove the whole recipe as it is now: a model is never judged by another's settings."""
         loaded = self._warm.open(found)
         recipe, model = loaded.recipe, loaded.model
         try:
-            expected = read_expected(recipe)
+            approval = read_approval(recipe)
             judge = RecipeJudge(recipe, model.session)
-            known = expected.model_sha256 == model.session.model_sha256
+            known = approval.model_sha256 == model.session.model_sha256
             if self._warm.trusting and not known:
                 raise RuntimeFailure(
                     "its scores are not approved, and approving them here would break the "
@@ -91,22 +101,22 @@ class ModelWatch:
             write_record(recipe, record)
             if not record.passed:
                 raise RuntimeFailure(f"golden pictures: {record.summary}")
-            approved = expected if known else approve(judge)
-            return _Proven(recipe=recipe, model=model, before=expected, expected=approved)
+            approved = approval if known else approve(judge)
+            return _ProvenModel(recipe=recipe, model=model, before=approval, approval=approved)
         except Exception:
             model.session.close()
             raise
 
-    def _swap(self, running: Running, proven: _Proven) -> bool:
+    def _swap(self, running: ActiveRecipe, proven: _ProvenModel) -> bool:
         recipe, model = proven.recipe, proven.model
         with self._changeover.swapping:
             if self._changeover.running is not running:
                 model.session.close()  # another recipe was loaded meanwhile
                 return False
-            is_new = proven.expected != proven.before
+            is_new = proven.approval != proven.before
             try:
                 if is_new:  # before it inspects: the next start of a run that is killed needs it
-                    write_expected(recipe, proven.expected)
+                    write_approval(recipe, proven.approval)
                 self._warm.remember(recipe)
                 self._changeover.swap(recipe, model, then=lambda: None)
             except StuckError:
@@ -114,9 +124,9 @@ class ModelWatch:
                 raise  # it may be swapped in yet, or the next time
             except (EdgesegError, OSError) as error:
                 model.session.close()
-                self._refuse(recipe, str(error))
+                self._refuse(recipe, Sentence(error))
                 if is_new:
-                    write_expected(recipe, proven.before)
+                    write_approval(recipe, proven.before)
                 return False
             keep_version(recipe)
         sha256 = model.session.model_sha256
@@ -125,5 +135,5 @@ class ModelWatch:
         return True
 
     def _refuse(self, recipe: Recipe, reason: str) -> None:
-        self._around.note(f"recipe {recipe.name}: its new model is refused, {reason}")
+        self._around.note(Sentence(f"recipe {recipe.name}: its new model is refused, ", reason))
         self._around.publish_event("model_refused", recipe, {"reason": reason})

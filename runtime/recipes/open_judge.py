@@ -1,4 +1,4 @@
-"""A recipe's model, opened as the stream opens it, for checks and approvals."""
+"""Open a recipe's model as the stream does, for checks and approvals."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,17 +12,17 @@ from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.check_record import CheckRecord
-from edgeseg.runtime.recipes.golden_check import RecipeJudge, check_golden, failed_record
+from edgeseg.runtime.recipes.golden_check import RecipeJudge, check_golden, failure_record
 from edgeseg.runtime.recipes.recipe import Recipe
 
 
 @contextmanager
-def opened_judge(
+def open_judge(
     recipe: Recipe, options: SessionOptions, *, note: Note, model: Path | None = None
 ) -> Iterator[RecipeJudge]:
-    """The session and the settings of a recipe; another model may stand for its own."""
+    """Open the session and settings of a recipe; `model` replaces its own."""
     own = replace(options, files=recipe.files) if model is None else options
     with open_session(recipe.model if model is None else model, own, note=note) as session:
         yield RecipeJudge(recipe, session)
@@ -31,12 +31,12 @@ def opened_judge(
 def check_recipe(
     recipe: Recipe, options: SessionOptions, *, live: Sequence[NDArray[np.uint8]] = (), note: Note
 ) -> CheckRecord:
-    """Check a recipe on this computer; a model that cannot be opened or run is a failed check."""
-    read_expected(recipe)  # nothing approved is a mistake of the caller, not a failed check
+    """Check a recipe on this computer; a model that cannot be opened or run fails the check."""
+    read_approval(recipe)  # nothing approved is a mistake of the caller, not a failed check
     try:
-        with opened_judge(recipe, options, note=note) as judge:
+        with open_judge(recipe, options, note=note) as judge:
             return check_golden(judge, live=live)
     except UsageError:
         raise
     except EdgesegError as error:
-        return failed_record(recipe, error)
+        return failure_record(recipe, error)

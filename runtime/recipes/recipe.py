@@ -1,10 +1,10 @@
-"""One product: what is inspected with which model, and what must hold before it is.
+"""A recipe: one product, its model and its settings.
 
 bottle/recipe.toml           this file's settings, written by hand or by `edgeseg recipe new`
 bottle/model.onnx, .json     the model and its sidecar; or model.plan
 bottle/golden/good, bad      pictures that must get their verdicts; master: the live master part
 bottle/golden/expected.json  the scores that were approved
-bottle/checks, versions      what the checks found, and models of before
+bottle/checks, versions      results of checks, and earlier models
 """
 
 import json
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, record
 from edgeseg.base.toml_file import parse_toml
 from edgeseg.decision.threshold_bounds import check_threshold
@@ -34,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # fit for folders, topic
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeRegion:
-    """Where to look; what is fitted into the model needs nothing here."""
+    """The region that is inspected; a region that is fitted into the model is not set here."""
 
     roi: str | None = None
     tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
@@ -43,12 +44,14 @@ class RecipeRegion:
         if self.roi is not None:
             Roi.parse(self.roi)
         if self.tile_overlap is not None and not 0 <= self.tile_overlap < 1:
-            raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
+            raise UsageError(
+                Setting("tile_overlap", self.tile_overlap), ": expected 0 or more, below 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionSettings:
-    """When a part is bad."""
+    """Settings that decide whether a part is bad."""
 
     threshold: float | None = None  # None: the one that is stored with the model
     debounce: str = "1/1"
@@ -58,12 +61,14 @@ class DecisionSettings:
         check_threshold(self.threshold)
         Debounce.parse(self.debounce)
         if not 0 <= self.min_area < math.inf:
-            raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
+            raise UsageError(
+                Setting("min_area", self.min_area), ": expected 0 or more pixels of the camera"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenBounds:
-    """How far a station may be from what was approved."""
+    """Limits on how far a station may be from its approval."""
 
     at_start: bool = False  # check before the first part, at every start and changeover
     score_tolerance: float = 0.01  # of a golden picture's score, as a share of the threshold
@@ -86,17 +91,17 @@ class GoldenBounds:
                 continue
             least = 1 if item.name in ("repeats", "master_frames") else 0
             if not least <= value < math.inf:
-                raise UsageError(f"{item.name}={value}: expected at least {least}")
+                raise UsageError(Setting(item.name, value), f": expected at least {least}")
 
     @property
     def needs_master(self) -> bool:
-        """Whether a check of a running stream looks at the master part too."""
+        """Whether a check of a running stream includes the master part."""
         return self.master_on_request or self.master_at_start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What stands in recipe.toml."""
+    """The contents of recipe.toml."""
 
     number: int  # by which a PLC loads it
     model: str = "model.onnx"
@@ -106,17 +111,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.number < 2**16:
-            raise UsageError(f"number={self.number}: expected 1 to 65535")
+            raise UsageError(Setting("number", self.number), ": expected 1 to 65535")
         path = Path(self.model)
         if path.name != self.model or path.suffix not in MODEL_SUFFIXES:
             raise UsageError(
-                f"model={self.model!r}: expected the name of a .onnx or .plan file in the folder"
+                Setting("model", repr(self.model)),
+                ": expected the name of a .onnx or .plan file in the folder",
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A folder that was read."""
+    """A recipe that was read from its folder."""
 
     folder: Path
     settings: Settings
@@ -124,26 +130,26 @@ class Recipe:
 
     @property
     def statement(self) -> Statement | None:
-        """What was signed of it, where keys are trusted."""
+        """The signed statement on it, where keys are trusted."""
         return self.files.statement if isinstance(self.files, TrustedFiles) else None
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """The name for people."""
         return self.folder.name
 
     @property
     def model(self) -> Path:
-        """The file that runs."""
+        """The model file that runs."""
         return self.folder / self.settings.model
 
     @property
     def golden(self) -> Path:
-        """Pictures and what was approved of them."""
+        """The folder of golden pictures and their approval."""
         return self.folder / "golden"
 
     def scorer_config(self) -> ScorerConfig:
-        """How its frames are cut and judged."""
+        """Return the settings for cutting and judging its frames."""
         region, decision = self.settings.region, self.settings.operating_point
         return ScorerConfig(
             roi=None if region.roi is None else Roi.parse(region.roi),
@@ -156,7 +162,7 @@ class Recipe:
 
 
 def read_recipe(folder: Path, *, trust: Sequence[Path] = ()) -> Recipe:
-    """A recipe's folder, checked as a whole; with keys, nothing of it that none of them signed."""
+    """Read a recipe's folder and check it as a whole; with keys, refuse what none has signed."""
     folder = Path(folder)
     folder = folder if folder.name else folder.resolve()
     check_name(folder.name)
@@ -166,7 +172,7 @@ def read_recipe(folder: Path, *, trust: Sequence[Path] = ()) -> Recipe:
 
 
 def recipe_of(folder: Path, files: Files) -> Recipe:
-    """The recipe that these files are."""
+    """Read a recipe from these files."""
     file = folder / FILE
     if not files.is_file(file):
         raise UsageError(
@@ -185,7 +191,7 @@ def recipe_of(folder: Path, files: Files) -> Recipe:
 
 
 def check_name(name: str) -> None:
-    """Refuse what adapters and logs cannot carry."""
+    """Refuse a name that adapters and logs cannot carry."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"recipe {name!r}: expected letters, digits, dots, dashes and underscores, 64 at most"
@@ -198,7 +204,7 @@ def check_name(name: str) -> None:
 
 
 def settings_text(settings: Settings) -> str:
-    """A recipe.toml with every setting and its meaning, to be edited."""
+    """Write a recipe.toml with every setting and its meaning, to be edited."""
     region, decision, golden = settings.region, settings.operating_point, settings.golden
     lines = [
         _line("number", settings.number, "by which a PLC loads it"),
@@ -228,6 +234,6 @@ def settings_text(settings: Settings) -> str:
 
 
 def _line(name: str, value: object, meaning: str = "", example: object = None) -> str:
-    """A setting as TOML, which writes these values as JSON does; None: an example, disabled."""
+    """Format a setting as TOML, which equals JSON here; None becomes an example in a comment."""
     given = json.dumps(example if value is None else value)
     return f"{'# ' if value is None else ''}{name} = {given}{f'  # {meaning}' if meaning else ''}"

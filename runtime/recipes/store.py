@@ -1,4 +1,4 @@
-"""The recipes of a station: a folder of folders, found by name or by number."""
+"""Find the recipes of a station in a folder of folders, by name or by number."""
 
 import hashlib
 from collections import Counter
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_text
+from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files, OneReading
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.versions import new_folder
@@ -25,15 +26,16 @@ from edgeseg.runtime.station.records import job_key
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeStore:
-    """All recipes of a folder; read anew whenever it is asked, so that people may edit them."""
+    """All recipes of a folder, read again at each call, so that people may edit them."""
 
     folder: Path
 
     def recipes(self) -> list[Recipe]:
-        """In the order of their numbers; a mistake in one is raised."""
+        """List recipes in the order of their numbers; a mistake in one is raised."""
         if not self.folder.is_dir():
             raise UsageError(
-                f"recipes={self.folder}: no such folder; expected one with a recipe in each folder"
+                Setting("recipes", self.folder),
+                ": no such folder; expected one with a recipe in each folder",
             )
         found = [read_recipe(file.parent) for file in sorted(self.folder.glob(f"*/{FILE}"))]
         numbers = Counter(recipe.settings.number for recipe in found)
@@ -46,7 +48,7 @@ class RecipeStore:
         return sorted(found, key=lambda recipe: recipe.settings.number)
 
     def find(self, key: int | str) -> Recipe | None:
-        """By number or by name; a text of digits is a number, since no name is."""
+        """Find a recipe by number or name; digits are a number, since no name has only digits."""
         wanted = job_key(key.strip()) if isinstance(key, str) else key
         for recipe in self.recipes():
             if wanted == (recipe.settings.number if isinstance(wanted, int) else recipe.name):
@@ -54,7 +56,7 @@ class RecipeStore:
         return None
 
     def free_number(self) -> int:
-        """The smallest that no recipe has."""
+        """Return the smallest number that no recipe has."""
         taken = (
             {recipe.settings.number for recipe in self.recipes()} if self.folder.is_dir() else ()
         )
@@ -62,7 +64,7 @@ class RecipeStore:
 
 
 def make_recipe(folder: Path, model: Path, settings: Settings, *, files: Files = DISK) -> Recipe:
-    """A folder with a copy of a model, whole or not at all."""
+    """Make a recipe's folder with a copy of a model, whole or not at all."""
     check_name(folder.name)
     if folder.exists():
         raise UsageError(f"{folder}: is there already; choose another name")
@@ -85,7 +87,7 @@ def make_recipe(folder: Path, model: Path, settings: Settings, *, files: Files =
 
 
 def _copy_graph(plan: Path, target: Path, metadata: ModelMetadata) -> None:
-    """What runs where the plan does not, if it lies beside the plan and is the one it names."""
+    """Copy the graph of a plan, if it is beside the plan and is the one that it names."""
     graph = plan.with_suffix(".onnx")
     data = graph.read_bytes() if graph.is_file() else b""
     if hashlib.sha256(data).hexdigest() == metadata.onnx_sha256:

@@ -1,10 +1,9 @@
-"""Models of before: kept beside the recipe, a few of them, whole or not at all.
+"""Keep earlier models beside the recipe, a few of them, whole or not at all.
 
 versions/0001/model.onnx, model.json, expected.json, version.json
 """
 
 import hashlib
-import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,15 +11,16 @@ from pathlib import Path
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256, write_json
 from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.utc import utc_time
 from edgeseg.modelfile.file_reading import DISK, Files
 from edgeseg.modelfile.metadata import PLAN_SUFFIXES, ModelMetadata
 from edgeseg.modelfile.signed_files import OF_FOLDER
 from edgeseg.modelfile.versions import (
     Change,
     keep_newest,
+    kept_versions,
     new_folder,
     next_number,
-    numbered,
     replacing,
     settle,
 )
@@ -43,7 +43,7 @@ class Version:
     decided_sha256: str  # of all that is known of it: threshold, calibration
 
     def same_as(self, other: "Version") -> bool:
-        """The same model with the same decisions."""
+        """Whether both are the same model with the same decisions."""
         return (self.model_sha256, self.decided_sha256) == (
             other.model_sha256,
             other.decided_sha256,
@@ -51,7 +51,7 @@ class Version:
 
 
 def model_files(model: Path) -> list[Path]:
-    """A model, its sidecar, and a plan's graph."""
+    """List a model, its sidecar, and a plan's graph."""
     names = [model, model.with_suffix(".json")]
     if model.suffix in PLAN_SUFFIXES:
         names.append(model.with_suffix(".onnx"))
@@ -59,7 +59,7 @@ def model_files(model: Path) -> list[Path]:
 
 
 def check_movable(model: Path) -> None:
-    """Refuse a graph that names a second file: under another name it would not find it."""
+    """Refuse a graph that names a second file, which it would not find under another name."""
     weights = model.with_name(f"{model.name}.data")
     if weights.is_file():
         raise UsageError(
@@ -68,10 +68,10 @@ def check_movable(model: Path) -> None:
 
 
 def version_of(recipe: Recipe) -> Version:
-    """What lies in the folder now; a file that is damaged is raised."""
+    """Describe the model in the folder now; a damaged file is raised."""
     told = file_metadata(recipe.model, files=recipe.files).to_json()
     return Version(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         model=recipe.model.name,
         model_sha256=recipe.files.sha256(recipe.model),
         decided_sha256=hashlib.sha256(told.encode()).hexdigest(),
@@ -79,9 +79,9 @@ def version_of(recipe: Recipe) -> Version:
 
 
 def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
-    """Those that are kept, the oldest first; a folder that is no version is passed over."""
+    """List the kept versions, the oldest first; other folders are ignored."""
     found = []
-    for path in numbered(recipe.folder / "versions"):
+    for path in kept_versions(recipe.folder / "versions"):
         try:
             found.append((path, record(Version, parse_json((path / _FILE).read_bytes()))))
         except (OSError, Malformed):
@@ -90,7 +90,7 @@ def versions_of(recipe: Recipe) -> list[tuple[Path, Version]]:
 
 
 def keep_version(recipe: Recipe) -> Path:
-    """Copy the model that is there, unless there is a copy of it; the oldest copies go."""
+    """Copy the present model, unless a copy exists; the oldest copies are deleted."""
     now, kept = version_of(recipe), versions_of(recipe)
     for path, version in kept:
         if version.same_as(now):
@@ -106,7 +106,7 @@ def keep_version(recipe: Recipe) -> Path:
         _copy_along(recipe, new)
         if file_sha256(new / recipe.model.name) != now.model_sha256:
             raise RuntimeFailure(f"{recipe.model}: changed while it was copied; try again")
-    keep_newest(numbered(target.parent), _KEPT)
+    keep_newest(kept_versions(target.parent), _KEPT)
     return target
 
 
@@ -118,7 +118,7 @@ def _sidecar_of(model: Path, files: Files = DISK) -> ModelMetadata:
 
 
 def version_before(recipe: Recipe) -> tuple[Path, Version]:
-    """The version before the present one; before one that was never kept it is the newest."""
+    """Return the version before the present one; the newest if the present was never kept."""
     settle(recipe.folder)
     kept, at = versions_of(recipe), None
     with suppress(EdgesegError):  # a damaged model is no version
@@ -134,7 +134,7 @@ def version_before(recipe: Recipe) -> tuple[Path, Version]:
 
 
 def stage_model(change: Change, recipe: Recipe, model: Path) -> None:
-    """Let a copy of a model be the recipe's when a change is made, with its sidecar."""
+    """Add a copy of a model and its sidecar to a change."""
     if (model.suffix in PLAN_SUFFIXES) != (recipe.model.suffix in PLAN_SUFFIXES):
         raise UsageError(
             f"{model}: expected a {recipe.model.suffix} file, as recipe.toml says model="
@@ -149,7 +149,7 @@ def stage_model(change: Change, recipe: Recipe, model: Path) -> None:
 
 
 def put_model(recipe: Recipe, model: Path) -> None:
-    """Let a copy of a model take the place of the recipe's, with its sidecar, killed or not."""
+    """Replace the recipe's model and sidecar by a copy of another, in one step."""
     with replacing(recipe.folder) as change:
         stage_model(change, recipe, model)
 

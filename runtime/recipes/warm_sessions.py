@@ -1,11 +1,11 @@
-"""Models that stay loaded: the next changeover to one of them takes milliseconds.
+"""Keep models loaded, so that the next changeover to one of them takes milliseconds.
 
-    a recipe that was found --read anew, all of it--> settings and model of one moment
-    the same as when the model was opened: warm; anything else: opened from what was read
+    a recipe that was found --read again, all of it--> settings and model of one moment
+    unchanged since the model was opened: warm; otherwise: opened from what was read
 
-Where keys are trusted, everything in the folder is held against its signature at every load, and
-what is used is what was held: settings, model, sidecar, golden set. The least recently used go
-first when all together need more memory than they may.
+Where keys are trusted, everything in the folder is compared with its signature at every load, and
+the compared bytes are the ones in use: settings, model, sidecar, golden set. The least recently
+used models are closed first when all together exceed the memory limit.
 """
 
 import os
@@ -27,7 +27,7 @@ FileStates = tuple[tuple[str, int, int, int, int], ...]
 
 
 def file_states(model: Path, *more: Path) -> FileStates:
-    """Changes whenever a model's files, or others, are replaced; reads none of them."""
+    """Return a value that changes when a model's files, or others, are replaced; reads none."""
     stats = [(path.name, path.stat()) for path in (*model_files(model), *more)]
     return tuple(
         (name, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
@@ -37,17 +37,17 @@ def file_states(model: Path, *more: Path) -> FileStates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WarmModel:
-    """An open model, and what it costs."""
+    """An open model, and its memory."""
 
     session: Session
     files: FileStates  # of the model's files when they were opened
-    decided: FileStates | str  # of all that decides: see `_decided`
+    decision_key: FileStates | str  # of all that decides: see `_decision_key`
     bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Loaded:
-    """A recipe as it was read now, and the model that belongs to it."""
+class LoadedRecipe:
+    """A recipe as it was read now, and its open model."""
 
     recipe: Recipe
     model: WarmModel
@@ -57,7 +57,7 @@ class Loaded:
 class WarmSessions:
     """Open models by recipe.
 
-    What `take` gives belongs to the taker until `keep` or `drop`. One thread at a time.
+    The caller of `take` owns the model until `keep` or `drop`. One thread at a time.
     """
 
     def __init__(self, options: SessionOptions, *, limit_mb: float, note: Note) -> None:
@@ -75,16 +75,16 @@ class WarmSessions:
         """Whether only signed files are opened."""
         return bool(self._options.trust)
 
-    def take(self, found: Recipe) -> Loaded:
-        """A recipe read anew, with its model: warm, or opened if anything that decides changed."""
+    def take(self, found: Recipe) -> LoadedRecipe:
+        """Read a recipe again and return it with its model, warm or opened if anything changed."""
         recipe = self._read(found)
         model = self._models.get(recipe.name)
-        if model is not None and model.decided == _decided(recipe):
-            return Loaded(recipe=recipe, model=model, was_warm=True)
+        if model is not None and model.decision_key == _decision_key(recipe):
+            return LoadedRecipe(recipe=recipe, model=model, was_warm=True)
         return self._open(recipe)
 
     def keep(self, name: str, model: WarmModel) -> None:
-        """This one is in use from now on; others are closed while all need too much memory."""
+        """Mark a model as in use, and close others while all need too much memory."""
         before = self._models.pop(name, None)
         self._models[name] = model
         if before is not None and before is not model:
@@ -95,28 +95,28 @@ class WarmSessions:
             self._note(f"recipe {oldest}: no longer warm, {size_text(self._limit_bytes)} are full")
 
     def drop(self, model: WarmModel) -> None:
-        """Close a model that was not taken into use, unless it was warm before."""
+        """Close a model that was not put into use, unless it was warm before."""
         if model not in self._models.values():
             model.session.close()
 
     def close(self) -> None:
-        """Close all."""
+        """Close all models."""
         while self._models:
             self._models.popitem()[1].session.close()
 
     def _bytes(self) -> int:
         return sum(model.bytes for model in self._models.values())
 
-    def open(self, found: Recipe) -> Loaded:
-        """The same with a session of its own; whoever asks keeps or closes it."""
+    def open(self, found: Recipe) -> LoadedRecipe:
+        """Read a recipe again and open its model in a new session, which the caller owns."""
         return self._open(self._read(found))
 
     def remember(self, recipe: Recipe) -> None:
-        """It inspects from now on: no version below it may follow unasked."""
+        """Record that this version inspects: a lower one is refused from now on."""
         self._ran.remember(recipe.statement)
 
     def _read(self, found: Recipe) -> Recipe:
-        """What lies in the folder now, and only what is signed where keys are trusted."""
+        """Read the folder as it is now; where keys are trusted, only what is signed."""
         recipe = read_recipe(found.folder, trust=self._options.trust)
         if recipe.settings.number != found.settings.number:
             raise RuntimeFailure(
@@ -126,9 +126,9 @@ class WarmSessions:
         self._ran.check(recipe.statement)
         return recipe
 
-    def _open(self, recipe: Recipe) -> Loaded:
+    def _open(self, recipe: Recipe) -> LoadedRecipe:
         files, before = file_states(recipe.model), _resident_bytes()
-        decided = _decided(recipe)
+        decision_key = _decision_key(recipe)
         session = open_session(
             recipe.model, replace(self._options, files=recipe.files), note=self._note
         )
@@ -136,14 +136,15 @@ class WarmSessions:
         on_disk = sum(path.stat().st_size for path in model_files(recipe.model))
         # A device's own memory is not seen from here: count at least what lies on the disk.
         cost = max(_resident_bytes() - before, on_disk)
-        model = WarmModel(session=session, files=files, decided=decided, bytes=cost)
-        return Loaded(recipe=recipe, model=model)
+        model = WarmModel(session=session, files=files, decision_key=decision_key, bytes=cost)
+        return LoadedRecipe(recipe=recipe, model=model)
 
 
-def _decided(recipe: Recipe) -> FileStates | str:
-    """Changes with anything that decides: the hash of all that was signed, or the files' state.
+def _decision_key(recipe: Recipe) -> FileStates | str:
+    """Return a value that changes with anything that decides.
 
-    Golden pictures that nobody signed are held against their approval whenever they are used.
+    It is the hash of all signed files, or the state of the files. Unsigned golden pictures are
+    compared with their approval whenever they are used.
     """
     if recipe.statement is not None:
         return recipe.statement.sha256()
@@ -151,7 +152,7 @@ def _decided(recipe: Recipe) -> FileStates | str:
 
 
 def _resident_bytes() -> int:
-    """Memory of this process, as Linux counts it; 0 where it does not tell."""
+    """Return the memory of this process, as Linux counts it; 0 where it does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,1 +1,1 @@
-"""From settings to a running stream: its model or recipe, its station, its report."""
+"""Run a stream from its settings: its model or recipe, its station, its report."""

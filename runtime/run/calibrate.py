@@ -1,11 +1,11 @@
-"""Threshold and drift baseline of exactly the numerics that run here."""
+"""Calibrate the threshold and the drift baseline with the arithmetic that runs here."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.base.progress import Note, Progress
+from edgeseg.base.utc import utc_time
 from edgeseg.decision.foreign import foreign_limit
 from edgeseg.decision.operating_point import (
     by_rate,
@@ -39,7 +39,7 @@ def calibrate_here(
     note: Note,
     progress: Progress,
 ) -> str:
-    """Score the images, store what follows from them, and say it in a few lines."""
+    """Score the images, store the new threshold and baseline, and describe them in a few lines."""
     by = GroupBy(text=group_by)
     metadata = file_metadata(model)
     before = metadata.threshold
@@ -51,14 +51,14 @@ def calibrate_here(
     good = score_good_images(detector, scored, max_pixels=max_pixels, by=by, note=note)
     if good.drift is None:
         note("the model gives no grid of the whole frame: its drift baseline stays")
-    chosen = _chosen(before, good, wish, backend=detector.backend, note=note)
-    decided = _decided(metadata, good, chosen, backend=detector.backend)
-    write_sidecar(model, replace(decided, calibrated_in=detector.entry))
+    chosen = _choose_thresholds(before, good, wish, backend=detector.backend, note=note)
+    calibrated = _with_calibration(metadata, good, chosen, backend=detector.backend)
+    write_sidecar(model, replace(calibrated, calibrated_in=detector.entry))
     return "\n".join(_lines(before, chosen, wish=wish))
 
 
 def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[str]:
-    """What was chosen, what it promises, and how far that goes."""
+    """Describe the chosen threshold, its promise, and the limits of that promise."""
     line = f"threshold {chosen.score:.4f} (was {before.score:.4f}), {chosen.method}"
     if chosen.false_alarm_rate >= 1:
         yield (
@@ -72,7 +72,7 @@ def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[s
     yield unlucky_words(chosen.parts, rate=wish)
 
 
-def _chosen(
+def _choose_thresholds(
     before: Thresholds, images: GoodImages, wish: float, *, backend: str, note: Note
 ) -> Thresholds:
     scores, peaks, floors = images.highest
@@ -100,15 +100,15 @@ def _chosen(
 def _appearance(
     before: AppearanceLimits | None, here: AppearanceLimits | None
 ) -> AppearanceLimits | None:
-    """What good images looked like there or here: either may be so again."""
-    return before.widened(here) if before is not None and here is not None else here or before
+    """Join the appearance limits of the fit and of this device: either may come again."""
+    return before.widen(here) if before is not None and here is not None else here or before
 
 
-def _decided(
+def _with_calibration(
     metadata: ModelMetadata, good: GoodImages, chosen: Thresholds, *, backend: str
 ) -> ModelMetadata:
     decision = Decision(
-        when=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        when=utc_time(),
         action="calibrate",
         rule=f"{percent(chosen.requested_rate)} false alarms",
         images=len(good.scores),

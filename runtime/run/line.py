@@ -1,4 +1,4 @@
-"""The station of a run: its trigger before the buffer, its sink behind the scorer, its adapters.
+"""Build the station of a run: its trigger, its sink behind the scorer, its adapters.
 
 adapters --trigger--> Station --which frame--> intake --> buffer --> scorer --> StationSink
 adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- the same
@@ -6,10 +6,10 @@ adapters <--results in order-- Station <--verdicts, lost cameras, time-outs-- th
 
 from collections import Counter
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
@@ -35,9 +35,9 @@ _READ_AHEAD = 3  # frames of a file that are triggered while the queue is full
 
 
 def source_texts(options: StreamOptions) -> list[str]:
-    """The sources as given, and a GigE or USB3 camera set to the line's trigger.
+    """List the sources as given, with a GigE or USB3 camera set to the line's trigger.
 
-    A camera that waits for software which never fires would inspect nothing, and say nothing.
+    Otherwise a camera could wait for software that never fires, and inspect nothing silently.
     """
     return [_with_trigger(text.strip(), options.trigger) for text in options.source]
 
@@ -50,18 +50,20 @@ def _with_trigger(text: str, trigger: str) -> str:
         return f"{text}{'' if text.endswith(':') else ','}trigger=hardware"
     if trigger == "hardware" and told.trigger != "hardware":
         raise UsageError(
-            f"trigger=hardware: {text} has a trigger of its own; leave one of them out"
+            Setting("trigger", "hardware"),
+            f": {text} has a trigger of its own; leave one of them out",
         )
     if told.trigger == "software" and trigger in (FREE, "part"):
         raise UsageError(
-            f"trigger={trigger}: {text} waits for software to trigger it, and nobody does; "
-            f"expected one of {', '.join(name for name in TRIGGERS if TRIGGERS[name].adapter)}"
+            Setting("trigger", trigger),
+            f": {text} waits for software to trigger it, and nobody does; expected one of "
+            f"{', '.join(name for name in TRIGGERS if TRIGGERS[name].adapter)}",
         )
     return text
 
 
 class Line:
-    """Online while it is entered."""
+    """The station and its adapters, online inside a `with` block."""
 
     def __init__(
         self,
@@ -93,14 +95,14 @@ class Line:
         self._watch: StationWatch | None = None
 
     def intake(self, buffer: FrameBuffer) -> Intake:
-        """What stands before the buffer."""
+        """Return the intake in front of the buffer."""
         kind, options = TRIGGERS[self._options.trigger], self._options
         told = options.sinks.of(kind.record)
         setup = TriggerSetup(told=told, roi=options.roi, fired=self._fired)
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Let the station hear of what the pipeline publishes, before any other sink does."""
+        """Subscribe the station to the pipeline, before any other sink."""
         pipeline.add_sink(self._sink)
         events, name = self.events, self._sink.name
         events.subscribe(UnscoredFrame, self._sink.on_unscored, name=name)
@@ -144,12 +146,7 @@ class Line:
         self.station.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         end_station(self.station, error)
         if self._watch is not None:
             self._watch.close()
@@ -164,14 +161,14 @@ class Line:
                 self._faults.count(adapter.name, f"did not close ({type(error).__name__})")
 
     def facts(self) -> dict[str, object]:
-        """Triggers and what they were answered with, for the report."""
-        words = self.station.words()
+        """Return counts of triggers and their results, for the report."""
+        status = self.station.status()
         return {
             "trigger": self._options.trigger,
-            "triggers": words.triggers,
-            "results": words.results,
-            "missed": words.missed,
-            "late": words.late,
+            "triggers": status.triggers,
+            "results": status.results,
+            "missed": status.missed,
+            "late": status.late,
             "outcomes": dict(self.outcomes),
         }
 
@@ -179,23 +176,25 @@ class Line:
 def _check_sources(trigger: str, specs: "list[SourceSpec]") -> None:
     if trigger != FREE and len(specs) != 1:
         raise UsageError(
-            f"trigger={trigger}: {len(specs)} sources, expected one; start a stream for each camera"
+            Setting("trigger", trigger),
+            f": {len(specs)} sources, expected one; start a stream for each camera",
         )
     by_adapter = [name for name, kind in TRIGGERS.items() if kind.adapter is not None]
     for spec in specs:
         if spec.trigger == "software" and trigger not in by_adapter:
             raise UsageError(
-                f"trigger={trigger}: {spec.name} takes a frame when it is fired, and nobody would; "
-                f"expected one of {', '.join(by_adapter)}"
+                Setting("trigger", trigger),
+                f": {spec.name} takes a frame when it is fired, and nobody would; expected "
+                f"one of {', '.join(by_adapter)}",
             )
 
 
 @dataclass(frozen=True)
 class AnsweredTrigger(LoggedEvent):
-    """A result for the event log and the page: a trigger without a frame is in no other event."""
+    """A result for the event log and the page, since not every trigger has a frame."""
 
     result: StationResult
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         return {"schema": SCHEMA, "event": "result", **self.result.facts()}

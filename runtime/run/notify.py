@@ -1,14 +1,13 @@
-"""Tells systemd that the loop runs, what it does, and when it ends: sd_notify in a few lines.
+"""Notify systemd that the loop runs, what it does, and when it ends, by sd_notify.
 
-Fed from the scoring loop itself, once in each tick. A loop that hangs in a model, a driver or a
-sink feeds no more, and systemd starts the service again. A camera that is off is no reason.
+The scoring loop itself sends, once in each tick. A loop that hangs in a model, a driver or a sink
+sends no more, and systemd restarts the service. A camera that is off is no reason for that.
 """
 
 import os
 import socket
 import time
 from contextlib import suppress
-from types import TracebackType
 
 from edgeseg.runtime.events.records import LoopTick
 from edgeseg.runtime.scoring.pipeline import Pipeline
@@ -18,7 +17,7 @@ _STATUS_S = 10.0  # between two lines for `systemctl status`
 
 
 class Notifier:
-    """Sends for the time of a run; without a service manager it sends nothing."""
+    """The notifications of one run; without a service manager nothing is sent."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -31,16 +30,11 @@ class Notifier:
             self._pipeline.events.subscribe(LoopTick, lambda tick: self.beat(), name="notify")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._send("STOPPING=1")
 
     def beat(self) -> None:
-        """The loop has come round once more."""
+        """Send a sign of life, once per tick of the loop."""
         now_s = time.monotonic()
         stuck = [reader for reader in self._pipeline.readers if reader.is_stuck(now_s)]
         lines = []

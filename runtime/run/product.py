@@ -1,19 +1,22 @@
-"""What a run inspects with: one model file, or a recipe of many."""
+"""Open what a run inspects with: one model file, or a recipe of many."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import remember_ran
-from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.recipes.changeover import Changeover, LineParts, Running
+from edgeseg.runtime.recipes.changeover import (
+    ActiveRecipe,
+    Changeover,
+    LineContext,
+)
 from edgeseg.runtime.recipes.model_watch import ModelWatch
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore
@@ -30,32 +33,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """A session and how it is used; with recipes, where the others are."""
+    """A session and its settings; with recipes, also the store of the others."""
 
     session: Session
     scorer: ScorerConfig
-    running: Running | None = None
+    running: ActiveRecipe | None = None
     store: RecipeStore | None = None
     warm: WarmSessions | None = None
 
     @property
     def recipe_names(self) -> tuple[str, ...]:
-        """What may be changed to; none where one model file was given."""
+        """The recipes to change to; none where one model file was given."""
         return () if self.store is None else tuple(each.name for each in self.store.recipes())
 
 
 @contextmanager
-def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
-    """Open what the options name, and close it again."""
-    opening = SessionOptions(
-        backend=options.backend,
-        threads=options.threads,
-        spin=options.spin,
-        trust=options.trust,
-        allow_random_weights=options.allow_random_weights,
-    )
+def open_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
+    """Open the model or recipe that the options name, and close it at the end."""
+    opening = options.session()
     if options.recipes is None:
-        with open_session(named_model(options)[1], opening, note=note) as session:
+        with open_session(first_model(options)[1], opening, note=note) as session:
             if session.statement is not None:
                 remember_ran(session.statement)
             yield Product(session=session, scorer=scorer_config(options))
@@ -70,7 +67,7 @@ def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
         yield Product(
             session=model.session,
             scorer=recipe.scorer_config(),
-            running=Running(recipe=recipe, model=model),
+            running=ActiveRecipe(recipe=recipe, model=model),
             store=store,
             warm=warm,
         )
@@ -78,35 +75,38 @@ def opened_product(options: StreamOptions, *, note: Note) -> Iterator[Product]:
         warm.close()
 
 
-def named_model(options: StreamOptions) -> tuple[str, Path]:
-    """What the run begins with, as people call it, and its file."""
+def first_model(options: StreamOptions) -> tuple[str, Path]:
+    """Return name and file of the model that the run begins with."""
     if options.recipes is not None:
         recipe = first_recipe(RecipeStore(folder=options.recipes), options.recipe)
         return recipe.name, recipe.model
     if options.model is None:
-        raise UsageError("no model given; add model=FILE, or recipes=FOLDER")
+        raise UsageError(
+            "no model given; add ", Setting("model", "FILE"), ", or ", Setting("recipes", "FOLDER")
+        )
     return options.model.name, options.model
 
 
 def first_recipe(store: RecipeStore, key: str | None) -> Recipe:
-    """The one that was asked for, or the only one there is."""
+    """Return the requested recipe, or the only one there is."""
     recipes = store.recipes()
     names = ", ".join(recipe.name for recipe in recipes) or "none"
     if key is None:
         if len(recipes) != 1:
             raise UsageError(
-                f"recipes={store.folder}: {len(recipes)} there ({names}); say with which one to "
-                "begin: recipe=NAME"
+                Setting("recipes", store.folder),
+                f": {len(recipes)} there ({names}); say with which one to begin: ",
+                Setting("recipe", "NAME"),
             )
         return recipes[0]
     found = store.find(key)
     if found is None:
-        raise UsageError(f"recipe={key}: expected one of {names}")
+        raise UsageError(Setting("recipe", key), f": expected one of {names}")
     return found
 
 
 def scorer_config(options: StreamOptions) -> ScorerConfig:
-    """How frames are cut and judged where no recipe says so."""
+    """Return the settings for cutting and judging frames where no recipe has them."""
     return ScorerConfig(
         roi=Roi.parse(options.roi) if options.roi else None,
         tile_overlap=options.tile_overlap if options.tile else None,
@@ -117,14 +117,14 @@ def scorer_config(options: StreamOptions) -> ScorerConfig:
 
 
 class RecipeChanges:
-    """Changeovers and the watch on model files, while it is entered; nothing without recipes."""
+    """Changeovers and the watch on model files, inside a `with` block; idle without recipes."""
 
     def __init__(self, product: Product, run: "StreamRun", line: "Line") -> None:
         self._triggered = line.triggered
         self.changeover: Changeover | None = None
         if product.store is None or product.warm is None or product.running is None:
             return
-        around = LineParts(
+        around = LineContext(
             pipeline=run.pipeline,
             station=line.station,
             note=run.note,
@@ -143,12 +143,7 @@ class RecipeChanges:
         self._watch.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.changeover is not None:
             self._watch.close()
             self.changeover.close()

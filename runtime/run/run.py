@@ -1,4 +1,4 @@
-"""From options to a running stream, and its report.
+"""Run a stream from its options, and report on it.
 
 options -> a session of the model or recipe (product, backends) and the sources (capture)
 session, sources -> Pipeline: the loop that scores frames (scoring)
@@ -10,20 +10,20 @@ the end -> report: printed, in the event log, as files
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note
+from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.reader import OpenCapture
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.run.line import Line, source_texts
 from edgeseg.runtime.run.notify import Notifier
-from edgeseg.runtime.run.product import RecipeChanges, opened_product
+from edgeseg.runtime.run.product import RecipeChanges, open_product
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from edgeseg.runtime.scoring.report import build_report, report_text, write_report
+from edgeseg.runtime.scoring.report import RunReport, build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
 from edgeseg.runtime.settings.options import StreamOptions
 from edgeseg.runtime.settings.sink_kinds import StreamRun, attach_sinks
@@ -32,8 +32,8 @@ from edgeseg.runtime.sinks.event_log import EventLog
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenedStream:
-    """What is ready to run: enter `line` and `changes`, then run the pipeline."""
+class OpenStream:
+    """A stream that is ready to run: enter `line` and `changes`, then run the pipeline."""
 
     run: StreamRun
     line: Line
@@ -41,13 +41,13 @@ class OpenedStream:
 
 
 @contextmanager
-def opened_stream(
+def open_stream(
     options: StreamOptions,
     *,
     stop: threading.Event,
     note: Note,
     opener: OpenCapture = open_capture,
-) -> Iterator[OpenedStream]:
+) -> Iterator[OpenStream]:
     """Put a stream together, for the command and for the station of a taught project."""
     specs = [
         parse_source(
@@ -59,13 +59,13 @@ def opened_stream(
         )
         for text in source_texts(options)
     ]
-    with opened_product(options, note=note) as product:
+    with open_product(options, note=note) as product:
         faults = Faults(note)
         line = Line(options, specs, faults=faults, note=note)
         pipeline = Pipeline(
             product.session,
             specs,
-            config=triggered_config(options, specs, product.scorer),
+            config=config_for_trigger(options, specs, product.scorer),
             faults=faults,
             stop=stop,
             note=note,
@@ -90,14 +90,14 @@ def opened_stream(
         except EdgesegError:
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
-        yield OpenedStream(run=run, line=line, changes=RecipeChanges(product, run, line))
+        yield OpenStream(run=run, line=line, changes=RecipeChanges(product, run, line))
 
 
 def run_stream(
     options: StreamOptions, *, stop: threading.Event, note: Note, print_report: Note
 ) -> None:
     """Run until the end, then print and write the report; a failure is raised after that."""
-    with opened_stream(options, stop=stop, note=note) as stream:
+    with open_stream(options, stop=stop, note=note) as stream:
         pipeline, failure = stream.run.pipeline, None
         try:
             with stream.line, stream.changes, Notifier(pipeline):
@@ -113,8 +113,8 @@ def run_stream(
             raise failure
 
 
-def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> dict[str, Any]:
-    """What the run measured; the event log ends with it."""
+def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> RunReport:
+    """Build the report; the event log ends with it."""
     drift, log = run.sink(DriftSink), run.sink(EventLog)
     report = build_report(
         run.pipeline.snapshot(),
@@ -128,21 +128,14 @@ def _report(run: StreamRun, line: Line, failure: EdgesegError | None) -> dict[st
     return report
 
 
-def triggered_config(
+def config_for_trigger(
     options: StreamOptions, specs: Sequence[SourceSpec], scorer: ScorerConfig
 ) -> PipelineConfig:
-    """With a trigger, a part's frame waits its turn, and a file waits for the model."""
-    config = pipeline_config(options, scorer)
-    if options.trigger == FREE:
-        return config
-    return replace(config, policy="queue" if specs[0].live else "every")
-
-
-def pipeline_config(options: StreamOptions, scorer: ScorerConfig) -> PipelineConfig:
-    """The part of the options that the loop needs, parsed."""
+    """Set the policy for a trigger: a part's frame waits its turn, a file waits for the model."""
+    triggered: Policy = "queue" if specs[0].live else "every"
     return PipelineConfig(
         scorer=scorer,
-        policy=options.policy,
+        policy=options.policy if options.trigger == FREE else triggered,
         queue_size=options.queue_size,
         stall_timeout_s=options.stall_timeout,
         duration_s=options.duration,

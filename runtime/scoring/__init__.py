@@ -1,1 +1,1 @@
-"""Captured frames to results: the loop, the verdict, the figures of a run."""
+"""Score captured frames: the loop, the verdict, the figures of a run."""

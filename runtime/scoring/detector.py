@@ -1,4 +1,4 @@
-"""An exported model for programs: frames in, judged predictions out."""
+"""Use an exported model in programs: frames in, judged predictions out."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.progress import Note
-from edgeseg.decision.judgement import JudgedPrediction, chance, judged
+from edgeseg.decision.judgement import JudgedPrediction, chance, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import Statement
@@ -34,43 +34,43 @@ class Detector:
 
     @property
     def backend(self) -> str:
-        """What runs it, for people: "ONNX Runtime CPU, 2 threads"."""
+        """The backend, for people: "ONNX Runtime CPU, 2 threads"."""
         return self._session.backend
 
     @property
     def runs_on(self) -> str:
-        """The same with what times depend on: "..., float32, no spin"."""
+        """The backend and all settings that times depend on: "..., float32, no spin"."""
         return self._session.runs_on
 
     @property
     def entry(self) -> str:
-        """The same for programs: cpu, openvino, cuda or tensorrt."""
+        """The backend, for programs: cpu, openvino, cuda or tensorrt."""
         return self._session.entry
 
     @property
     def statement(self) -> Statement | None:
-        """What was signed of the file, where keys are trusted."""
+        """The signed statement on the file, where keys are trusted."""
         return self._session.statement
 
     @property
     def metadata(self) -> ModelMetadata:
-        """What the file says of itself."""
+        """The file's metadata."""
         return self._session.metadata
 
     @property
     def fitted_colour(self) -> Colour | None:
-        """What the pictures of the fit were; None: the file does not say."""
+        """Whether the fit's pictures were grey or coloured; None if the file does not say."""
         limits = self.thresholds.appearance
         return None if limits is None else limits.colour
 
     @property
     def threshold(self) -> float:
-        """Scores above it are anomalous."""
+        """The score threshold; higher scores are anomalous."""
         return self.thresholds.score
 
     @property
     def pixel_threshold(self) -> float:
-        """Pixels of the map above it are marked."""
+        """The pixel threshold; higher pixels of the map are marked."""
         return self.thresholds.pixel
 
     def predict(
@@ -82,10 +82,10 @@ class Detector:
         on tiles. The map covers the frame at the model's resolution; regions are in its pixels.
         """
         check_frame(frame_hwc, channels)
-        found = self._inputs.found(frame_hwc)
+        found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
-        prediction = self._scored(frame_hwc, view, channels=channels)
-        return judged(
+        prediction = self._score_view(frame_hwc, view, channels=channels)
+        return judge(
             prediction,
             thresholds=self.thresholds,
             p_value=chance(prediction.score, self.metadata.good_scores),
@@ -94,19 +94,19 @@ class Detector:
         )
 
     def score(self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb") -> Prediction:
-        """The same without a verdict; of a part that is not found, as if it were."""
+        """Score one frame without a verdict; a part that is not found is scored as if it were."""
         check_frame(frame_hwc, channels)
-        found = self._inputs.found(frame_hwc)
+        found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
-        return self._scored(frame_hwc, view, channels=channels)
+        return self._score_view(frame_hwc, view, channels=channels)
 
     def picture(self, frame_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """What the model looks at in a frame, in the frame's channels, at the size of its input."""
-        found = self._inputs.found(frame_hwc)
+        """Return the part of a frame that the model sees, at the size of its input."""
+        found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return view.picture(frame_hwc)
 
-    def _scored(
+    def _score_view(
         self, frame_hwc: NDArray[np.uint8], view: View, *, channels: Channels
     ) -> Prediction:
         swap = channels != self.metadata.input.channels.lower()
@@ -115,8 +115,8 @@ class Detector:
         if tiling is None:
             input_nhwc = np.empty((1, *self.metadata.size_hw, 3), np.uint8)
             self._inputs.into(frame_hwc, input_nhwc[0], view=view, swap=swap)
-            counted = self._inputs.counted(self._session.infer(input_nhwc)[0], view)
-            return replace(counted, appearance=appearance_of(input_nhwc[0]))
+            prediction = self._inputs.mask_ignored(self._session.infer(input_nhwc)[0], view)
+            return replace(prediction, appearance=appearance_of(input_nhwc[0]))
         crop_hwc = view.crop(frame_hwc)
         pieces = cut(crop_hwc, tiling)
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)

@@ -1,4 +1,4 @@
-"""What the session of this computer says of good images: scores, and d^2 of every cell."""
+"""Collect the scores of good images in this computer's session, and d^2 of every cell."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,17 +18,17 @@ from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.images import read_with_bits
-from edgeseg.vision.part_groups import Grouping, Thumbnails, highest_of_parts
+from edgeseg.vision.part_groups import GreyCopies, Grouping, highest_of_parts
 from edgeseg.vision.picture_kinds import PictureKinds, is_grey
 from edgeseg.vision.picture_size import MAX_PIXELS
 
 
 @dataclass(kw_only=True)
 class GoodImages:
-    """Sums over the images seen so far, and which of them show one part."""
+    """Sums over the images so far, and which of them show the same part."""
 
     by: GroupBy = field(default_factory=GroupBy)
-    thumbnails: Thumbnails = field(default_factory=Thumbnails)
+    grey_copies: GreyCopies = field(default_factory=GreyCopies)
     scores: list[float] = field(default_factory=list)
     peaks: list[float] = field(default_factory=list)
     floors: list[float] = field(default_factory=list)
@@ -45,18 +45,18 @@ class GoodImages:
         picture_hwc: NDArray[np.uint8],
         grey: bool = False,
     ) -> None:
-        """Take one image: what is said of it, where it is, and what the model looks at."""
+        """Take one image: its prediction, its path, and what the model sees of it."""
         place = len(self.scores)
         if self.by.knows:
-            self.thumbnails.told[place] = self.by.part(path, place=place)
+            self.grey_copies.told[place] = self.by.part(path, place=place)
         else:
-            self.thumbnails.add(place, picture_hwc)
+            self.grey_copies.add(place, picture_hwc)
         self.scores.append(prediction.score)
         self.peaks.append(float(prediction.map_hw.max()))
         self.floors.append(map_floor(prediction.map_hw))
         if prediction.appearance is not None:
             look = GoodAppearance.of([prediction.appearance], grey=int(grey))
-            self.looks = self.looks.joined(look)
+            self.looks = self.looks.merge(look)
         if prediction.grid_hw is None:
             return
         d2_hw = prediction.grid_hw.astype(np.float64) ** 2
@@ -68,24 +68,24 @@ class GoodImages:
 
     @cached_property
     def groups(self) -> NDArray[np.float32]:
-        """Which part each image shows; look at it when all are in."""
+        """The part that each image shows; read it after the last image."""
         places = range(len(self.scores))
-        parts = self.thumbnails.groups(places)
+        parts = self.grey_copies.groups(places)
         return np.array([parts[place] for place in places], np.float32)
 
     @property
     def parts(self) -> int:
-        """How many different parts there are."""
+        """The number of different parts."""
         return int(np.unique(self.groups).size)
 
     @property
     def grouping(self) -> Grouping | None:
-        """Who told near-copies apart; None: there are none."""
-        return self.thumbnails.grouping if self.parts < len(self.scores) else None
+        """How near-copies were recognised; None if there are none."""
+        return self.grey_copies.grouping if self.parts < len(self.scores) else None
 
     @property
     def statistics(self) -> ScoreStatistics:
-        """As they are stored: one score a part. Those of one part alone are no evidence."""
+        """The statistics as stored, one score a part. One part alone is no evidence."""
         images = len(self.scores)
         whole = ScoreStatistics.of(
             self._of_parts(self.scores),
@@ -106,7 +106,7 @@ class GoodImages:
 
     @property
     def drift(self) -> DriftBaseline | None:
-        """What the drift watch compares with; None without grids: tiles, or `--no-grid`."""
+        """The baseline of the drift watch; None without grids: tiles, or `--no-grid`."""
         if self._sum_hw is None or self._squares_hw is None:
             return None
         mean_hw = self._sum_hw / len(self.frame_d2)
@@ -126,7 +126,7 @@ def score_good_images(
     max_pixels: int = MAX_PIXELS,
     by: GroupBy | None = None,
 ) -> GoodImages:
-    """Every file as the stream would see it; those that cannot be read are named and left out."""
+    """Score every file as the stream would; unreadable files are named and left out."""
     good, kinds = GoodImages(by=by or GroupBy()), PictureKinds()
     for path in paths:
         try:

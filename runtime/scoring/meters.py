@@ -1,10 +1,11 @@
-"""The numbers of a run in constant memory: latency per stage, rates, verdicts, what went wrong."""
+"""Count the numbers of a run in constant memory: latency per stage, rates, verdicts, errors."""
 
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.redact import redact
 from edgeseg.runtime.events.records import STAGES, FrameVerdict, StageSummary
@@ -44,7 +45,7 @@ class Histogram:
             self._max_ns = value_ns
 
     def summary(self) -> StageSummary:
-        """Mean and maximum exactly, percentiles within RELATIVE_ERROR, in milliseconds."""
+        """Return mean and maximum exactly, percentiles within RELATIVE_ERROR, in milliseconds."""
         counts = self._counts.copy()
         count = sum(counts)
         if count == 0:
@@ -61,7 +62,7 @@ class Histogram:
 
 
 def _percentiles_ns(counts: list[int], count: int, quantiles: tuple[float, ...]) -> list[float]:
-    """Nearest rank: the smallest value with at least that share of the counts at or below it."""
+    """Return nearest ranks: the smallest value with at least that share of counts up to it."""
     ranks = [max(1, -int(-quantile * count // 1)) for quantile in quantiles]
     percentiles: list[float] = []
     below = 0
@@ -90,14 +91,14 @@ class RateMeter:
         self._points: deque[tuple[float, int]] = deque()
 
     def update(self, now_s: float, total: int) -> None:
-        """Note the total; call about once a second, so that the points stay few."""
+        """Note the total; call it about once a second, so that the points stay few."""
         self._points.append((now_s, total))
         # One point older than the window stays: the rate then covers at least the window.
         while len(self._points) > 2 and now_s - self._points[1][0] >= self._window_s:
             self._points.popleft()
 
     def rate(self) -> float:
-        """The mean rate between the oldest and the newest point."""
+        """Return the mean rate between the oldest and the newest point."""
         points = list(self._points)
         if len(points) < 2 or points[-1][0] <= points[0][0]:
             return 0.0
@@ -106,7 +107,7 @@ class RateMeter:
 
 
 class StreamMeters:
-    """Written by the scoring thread, read by any."""
+    """All meters of a run; the scoring thread writes, any thread reads."""
 
     def __init__(self, source_count: int) -> None:
         self.verdicts: list[Counter[str]] = [Counter() for _ in range(source_count)]
@@ -127,25 +128,25 @@ class StreamMeters:
         self.last_scored_s = time.monotonic()
 
     def record_verdict(self, source_index: int, verdict: FrameVerdict) -> None:
-        """Take what a scored frame is called."""
+        """Count the verdict of a scored frame."""
         self.verdicts[source_index][verdict] += 1
 
     def record_sinks(self, value_ns: int) -> None:
-        """Take the time that all sinks needed for one frame."""
+        """Record the time that all sinks needed for one frame."""
         self._stages[SINKS].record(value_ns)
 
     def update_rates(self, frames_in: int) -> None:
-        """Call about once a second."""
+        """Update the rates; call it about once a second."""
         now_s = time.monotonic()
         self._in.update(now_s, frames_in)
         self._out.update(now_s, self.scored)
 
     def rates(self) -> tuple[float, float]:
-        """Frames per second in and out, over the last few seconds."""
+        """Return frames per second in and out, over the last few seconds."""
         return self._in.rate(), self._out.rate()
 
     def stages(self) -> dict[str, StageSummary]:
-        """Percentiles of every stage."""
+        """Return percentiles of every stage."""
         return {stage: histogram.summary() for stage, histogram in self._stages.items()}
 
 
@@ -162,7 +163,7 @@ class Faults:
         self._noted_s: dict[str, float] = {}
 
     def count(self, name: str, message: str) -> None:
-        """Count one error; a foreign message may hold anything, so credentials are hidden."""
+        """Count and note one error; credentials in its message are hidden."""
         now_s = self._clock_s()
         with self._lock:
             self._counts[name] += 1
@@ -172,14 +173,16 @@ class Faults:
                 self._noted_s[name] = now_s
         if not quiet:
             more = f" ({total} so far)" if total > 1 else ""
-            self._note(f"{name}: {redact(message)}{more}")
+            hidden = redact(message)
+            shown = message if hidden == message else hidden
+            self._note(Sentence(f"{name}: ", shown, more))
 
     def tally(self, name: str) -> None:
-        """Count one that is told otherwise."""
+        """Count one error that is noted elsewhere."""
         with self._lock:
             self._counts[name] += 1
 
     def totals(self) -> dict[str, int]:
-        """All counts so far."""
+        """Return all counts so far."""
         with self._lock:
             return dict(self._counts)

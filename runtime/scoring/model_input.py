@@ -1,7 +1,7 @@
-"""From captured frames to the model's input and back to what the model says of the frame.
+"""Convert captured frames to the model's input, and predictions back to the frame.
 
 frame --InputMaker.view--> View --into--> a slot of the model's input
-prediction --InputMaker.counted--> map and score of the cells that count
+prediction --InputMaker.mask_ignored--> map and score of the cells that count
 """
 
 from functools import cached_property
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.prediction import Prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.vision.appearance import Appearance, appearance_of
@@ -21,7 +22,7 @@ from edgeseg.vision.tiles import Tiling
 
 
 class InputMaker:
-    """Makes inputs of one model the way its fit did."""
+    """Makes inputs of one model as its fit did."""
 
     def __init__(self, metadata: ModelMetadata, *, roi: Roi | None = None) -> None:
         self._metadata = metadata
@@ -39,11 +40,11 @@ class InputMaker:
         return "grid" in meta.outputs and meta.tiles is None
 
     def view(self, frame_hw: tuple[int, int], pose: Pose | None = None) -> View:
-        """How a frame of this size is looked at."""
+        """Return the view of a frame of this size."""
         return self.geometry.view(frame_hw, self._size_hw, pose)
 
-    def found(self, image_hwc: NDArray[np.uint8]) -> Found | None:
-        """Where the part lies; None where all lie alike."""
+    def find_part(self, image_hwc: NDArray[np.uint8]) -> Found | None:
+        """Find the part; None for a model that does not follow its parts."""
         return self.geometry.find(image_hwc)
 
     def into(
@@ -54,10 +55,10 @@ class InputMaker:
         if self._hidden is not None:
             self._hidden.paint(slot_hwc)
 
-    def counted(self, prediction: Prediction, view: View) -> Prediction:
-        """Map and score without cells that are ignored here or that the camera did not see.
+    def mask_ignored(self, prediction: Prediction, view: View) -> Prediction:
+        """Recompute map and score without cells that are ignored or outside the picture.
 
-        What was ignored at the export is left out inside the graph.
+        Cells that were ignored at the export are masked inside the graph.
         """
         inside_hw = view.inside(self._metadata.grid_hw)
         if inside_hw is None and not self._metadata.ignored_here:
@@ -70,8 +71,8 @@ class InputMaker:
             )
         kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
         if self._hidden is not None:
-            kept_hw = kept_hw & self._hidden.kept(rule.grid_hw)
-        map_hw, score = rule.judged(grid_hw, kept_hw)
+            kept_hw = kept_hw & self._hidden.kept_cells(rule.grid_hw)
+        map_hw, score = rule.judge(grid_hw, kept_hw)
         return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
 
     @cached_property
@@ -87,13 +88,14 @@ class InputMaker:
 
 
 def _where(metadata: ModelMetadata, roi: Roi | None) -> Geometry:
-    """The model's own geometry; a region that is asked for must not contradict it."""
+    """Return the model's own geometry; refuse a region that contradicts it."""
     if roi is None or metadata.looks.roi == roi:
         return metadata.looks
     if metadata.looks != PLAIN:
         raise UsageError(
-            f"roi={roi}: model {metadata.name} was fitted on {metadata.looks.words} of the "
-            "camera's picture, and always looks there; leave it out"
+            Setting("roi", roi),
+            f": model {metadata.name} was fitted on {metadata.looks.words} of the camera's "
+            "picture, and always looks there; leave it out",
         )
     return Geometry(roi=roi)
 
@@ -113,12 +115,12 @@ def place(input_hwc: NDArray[np.uint8], out_hwc: NDArray[np.uint8], *, swap: boo
 
 
 def cut(image_hwc: NDArray[np.uint8], tiling: Tiling) -> list[NDArray[np.uint8]]:
-    """The tiles of a frame, which is brought to the size that they are cut from."""
+    """Resize a frame to the size that tiles are cut from, and cut it."""
     return tiling.cut(resize_image(image_hwc, tiling.frame_hw))
 
 
 def look_over(image_hwc: NDArray[np.uint8], tiling: Tiling, *, swap: bool) -> Appearance:
-    """How the frame looks that tiles are cut from, as its fit saw it; `swap` turns BGR to RGB."""
+    """Measure the appearance of the frame that tiles are cut from; `swap` turns BGR to RGB."""
     whole_hwc = resize_image(image_hwc, tiling.frame_hw)
     if swap:
         whole_hwc = np.asarray(cv2.cvtColor(whole_hwc, cv2.COLOR_BGR2RGB), np.uint8)
@@ -126,6 +128,6 @@ def look_over(image_hwc: NDArray[np.uint8], tiling: Tiling, *, swap: bool) -> Ap
 
 
 def blend(parts: list[Prediction], tiling: Tiling) -> Prediction:
-    """What the tiles say of their frame; no grid: cells of a tile are no places of the frame."""
+    """Blend the predictions of tiles; there is no grid, since cells belong to tiles."""
     map_hw, score = tiling.blend([part.map_hw for part in parts], [part.score for part in parts])
     return Prediction(map_hw=map_hw, score=score, grid_hw=None)

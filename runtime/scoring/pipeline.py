@@ -1,8 +1,8 @@
-"""The loop: take the frames that are ready, score them, hand the results on.
+"""Run the loop: take the frames that are ready, score them, publish the results.
 
 sources --a Reader thread each--> FrameBuffer, which drops or waits by its policy
 FrameBuffer --a batch--> Scorer: crop, resize or tile, infer, judge
-Scorer --FrameResult--> decide: the one word that station, events, page and counters carry
+Scorer --FrameResult--> decide: the one verdict that station, events, page and counters carry
 FrameResult --> published: every sink in turn, from this one thread
 Readers --SourceEvent: open, lost, back, end--> published from the same thread
 """
@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
+from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session, warm_up
 from edgeseg.runtime.capture.frame_buffer import Frame, FrameBuffer, Policy
-from edgeseg.runtime.capture.frame_tap import FrameTap, settling
+from edgeseg.runtime.capture.frame_tap import FrameTap, settling_frames
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.capture.reader import OpenCapture, Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
@@ -43,7 +44,7 @@ _JOIN_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineConfig:
-    """When frames are dropped, and when the run ends."""
+    """Limits of a run: when frames are dropped, and when it ends."""
 
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     policy: Policy | None = None  # None: by the kind of source
@@ -56,7 +57,7 @@ class PipelineConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSwap:
-    """Another model, from the next frame on."""
+    """A change to another model, from the next frame on."""
 
     session: Session
     scorer: Scorer
@@ -67,8 +68,8 @@ class ModelSwap:
 class Pipeline:
     """One model, one or more sources, any number of sinks.
 
-    `decide` says why a scored frame gets no verdict; it is asked once a frame, before any sink
-    hears of it. `on_demand`: frames are scored only when somebody triggers.
+    `decide` returns why a scored frame gets no verdict; it is called once a frame, before any sink.
+    With `on_demand`, frames are scored only when somebody triggers.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Pipeline:
         self.buffer = FrameBuffer(
             [spec.policy(config.policy) for spec in specs], queue_size=config.queue_size
         )
-        self.tap = FrameTap(intake(self.buffer), settle=settling(specs[0]))
+        self.tap = FrameTap(intake(self.buffer), settle=settling_frames(specs[0]))
         self.readers = [
             Reader(
                 spec,
@@ -118,7 +119,7 @@ class Pipeline:
         self._next_tick_s = self._next_status_s = 0.0
 
     def add_sink(self, sink: Sink) -> None:
-        """Show every result to this sink too, and close it at the end; before run()."""
+        """Add a sink for every result, to be closed at the end; call it before run()."""
         self.events.subscribe(FrameResult, sink.on_frame, name=sink.name)
         self.events.subscribe(SourceEvent, sink.on_source, name=sink.name)
         self._sinks.append(sink)
@@ -146,7 +147,7 @@ class Pipeline:
         self._raise_source_error()
 
     def new_scorer(self, session: Session, config: ScorerConfig) -> Scorer:
-        """For `change`; refuses a region that the frames so far do not hold. From any thread."""
+        """Make a scorer for `change`, from any thread; refuse a region outside of the frames."""
         scorer = self._scorer(session, config)
         for reader in self.readers:
             if reader.size_hw is not None:
@@ -163,7 +164,7 @@ class Pipeline:
         )
 
     def change(self, change: ModelSwap, *, timeout_s: float) -> bool:
-        """Score with another model from the next frame on; false: not within that time."""
+        """Score with another model from the next frame on; return False after the time-out."""
         self._changes.put(change)
         self.buffer.wake()
         if self._over:
@@ -179,7 +180,7 @@ class Pipeline:
             change.done.set()
 
     def _room(self) -> int:
-        """How many frames may be scored next; 0 when the run is over."""
+        """Return how many frames may be scored next; 0 when the run is over."""
         limits = self.config
         over = limits.duration_s is not None and self._uptime_s() >= limits.duration_s
         if over or self._stop.is_set() or self.buffer.exhausted:
@@ -209,7 +210,7 @@ class Pipeline:
             self.buffer.count_dropped(index, WRONG_SIZE)
             if self._sizes_hw[index] is None:
                 raise  # wrong from the start: a mistake in the options
-            self.faults.count(WRONG_SIZE, str(error))
+            self.faults.count(WRONG_SIZE, Sentence(error))
             self.events.publish(UnscoredFrame(trigger_id=frame.trigger_id, reason=str(error)))
             return False
         if self.scorer.tiled:
@@ -224,7 +225,7 @@ class Pipeline:
 
     def _pass_on(self, result: FrameResult) -> None:
         begin_ns = time.monotonic_ns()
-        self.events.publish(self.scorer.call(result, self._decision(result)))
+        self.events.publish(self.scorer.apply_decision(result, self._decision(result)))
         self.meters.record_sinks(time.monotonic_ns() - begin_ns)
 
     def _decision(self, result: FrameResult) -> Refusal | None:
@@ -246,7 +247,7 @@ class Pipeline:
             self.events.publish(event)
 
     def tick(self) -> None:
-        """A sign of life, at most once a second; from the scoring thread."""
+        """Publish a sign of life, at most once a second; from the scoring thread."""
         now_s = time.monotonic()
         if now_s < self._next_tick_s:
             return
@@ -297,7 +298,7 @@ class Pipeline:
         return (self.meters.ended_s or time.monotonic()) - self.meters.started_s
 
     def snapshot(self) -> PipelineSnapshot:
-        """The state now, from any thread."""
+        """Return the current state, from any thread."""
         fps_in, fps_out = self.meters.rates()
         return PipelineSnapshot(
             model=self.session.metadata.name,

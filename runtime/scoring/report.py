@@ -1,6 +1,6 @@
-"""What is told of a run: a line now and then, and at its end what it measured.
+"""Report on a run: a status line now and then, and at its end all it measured.
 
-The report sets latency beside what the model scored on its benchmark.
+The report shows latency beside the model's accuracy on its benchmark.
 """
 
 import platform
@@ -14,8 +14,9 @@ from typing import Any
 from edgeseg.base.computer import processor_name
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
-from edgeseg.base.tables import aligned
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.base.messages import Setting
+from edgeseg.base.tables import align_columns
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
 from edgeseg.runtime.backends.session_options import available_cores
@@ -24,9 +25,11 @@ from edgeseg.runtime.scoring.meters import RELATIVE_ERROR
 
 SCHEMA = 1
 
+RunReport = dict[str, Any]  # plain values, for JSON and for `report_text`
+
 
 def status_line(snapshot: PipelineSnapshot) -> str:
-    """Rates, drops, end-to-end latency, verdicts and what is wrong, for the log."""
+    """Format rates, drops, end-to-end latency, verdicts and errors, for the log."""
     sources = snapshot.sources
     dropped = sum(sum(source.dropped.values()) for source in sources)
     bad = sum(
@@ -65,8 +68,8 @@ def build_report(
     drift: dict[int, dict[str, object]],
     failure: Exception | None = None,
     station: Mapping[str, object] | None = None,
-) -> dict[str, Any]:
-    """The report as plain values."""
+) -> RunReport:
+    """Collect the report as plain values."""
     return {
         "schema": SCHEMA,
         "written_s": round(time.time(), 3),
@@ -102,8 +105,8 @@ def build_report(
     }
 
 
-def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
-    """Counts and rates over all sources and the whole run."""
+def _frames(snapshot: PipelineSnapshot) -> dict[str, object]:
+    """Sum counts and rates over all sources and the whole run."""
     frames_in = sum(source.frames_in for source in snapshot.sources)
     scored = sum(source.scored for source in snapshot.sources)
     dropped: Counter[str] = Counter()
@@ -119,7 +122,7 @@ def _frames(snapshot: PipelineSnapshot) -> dict[str, Any]:
     }
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> dict[str, object]:
     return {
         "processor": processor_name(),
         "cores": available_cores(),
@@ -128,8 +131,8 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def report_text(report: dict[str, Any]) -> str:
-    """Latency and accuracy in one table."""
+def report_text(report: RunReport) -> str:
+    """Format latency and accuracy as one table."""
     frames, model = report["frames"], report["model"]
     rows: list[tuple[str, ...]] = [("latency, ms", "p50", "p95", "p99", "max")]
     for stage, summary in report["latency_ms"].items():
@@ -144,7 +147,7 @@ def report_text(report: dict[str, Any]) -> str:
     if not report["accuracy"]:
         rows.append(("not stored with the model", *("-" for _ in metrics)))
     columns = max(map(len, rows))
-    table = aligned([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
+    table = align_columns([(*row, *("" for _ in range(columns - len(row)))) for row in rows])
     causes = _counts(frames["dropped"])
     where = runs_on(report["backend"], arithmetic=report["arithmetic"], spin=report["spin"])
     lines = [
@@ -172,7 +175,7 @@ def _share(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, int | float) else "-"
 
 
-def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
+def write_report(path: Path, report: RunReport) -> list[Path]:
     """Write the JSON under the given name and the text beside it."""
     beside = path.with_suffix(".txt")
     try:
@@ -180,6 +183,6 @@ def write_report(path: Path, report: dict[str, Any]) -> list[Path]:
         write_text(beside, report_text(report))
     except OSError as error:
         raise RuntimeFailure(
-            f"report={path}: {error.strerror}; the figures are on standard output"
+            Setting("report", path), f": {error.strerror}; the figures are on standard output"
         ) from None
     return [path, beside]

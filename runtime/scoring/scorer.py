@@ -1,4 +1,4 @@
-"""Captured frames to results: crop, resize or tile, infer, judge."""
+"""Score captured frames: crop, resize or tile, infer, judge."""
 
 import math
 import time
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.decision.doubt import doubt_on
 from edgeseg.decision.judgement import chance, invalid_kind, judge_areas, verdict_on
 from edgeseg.decision.prediction import Prediction, find_regions
@@ -18,7 +19,7 @@ from edgeseg.runtime.events.codes import Refusal
 from edgeseg.runtime.events.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import StreamMeters
 from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
-from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm, called
+from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm, frame_verdict
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.geometry import Found, Roi, View
 from edgeseg.vision.picture_kinds import colour_sentence, is_grey
@@ -27,7 +28,7 @@ from edgeseg.vision.tiles import Tiling
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerConfig:
-    """How frames are cut and judged."""
+    """Settings for cutting and judging frames."""
 
     roi: Roi | None = None
     tile_overlap: float | None = None  # share of a tile; None: as the model was fitted
@@ -43,16 +44,16 @@ Marks = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Look:
-    """How one frame is looked at, and what came of looking for its part."""
+    """The view of one frame, and the result of the search for its part."""
 
     view: View
     found: Found | None
 
 
 class Scorer:
-    """Holds what lasts from frame to frame: the input array and the alarms.
+    """The scoring of frames; it keeps the input array and the alarms from frame to frame.
 
-    `score` says what a frame looks like, `call` what it is called once somebody has decided.
+    `score` judges a frame. `apply_decision` sets its last verdict, after the station has decided.
     """
 
     def __init__(
@@ -76,17 +77,18 @@ class Scorer:
         self._inputs = InputMaker(session.metadata, roi=config.roi)
         self._fitted_tiling = session.metadata.tiling
         if self._fitted_tiling is not None and config.tile_overlap is not None:
-            raise UsageError(_contradiction(session.metadata.name, self._fitted_tiling))
+            raise _contradiction(session.metadata.name, self._fitted_tiling)
         looks = self._inputs.geometry
         if config.tile_overlap is not None and (looks.locate or looks.regions):
             raise UsageError(
-                f"tile=True: model {session.metadata.name} was fitted on {looks.words}, and tiles "
-                "have no fixed place in the picture; leave it out"
+                Setting("tile", True),
+                f": model {session.metadata.name} was fitted on {looks.words}, and tiles have "
+                "no fixed place in the picture; leave it out",
             )
 
     @property
     def tiled(self) -> bool:
-        """Whether frames are cut into tiles: asked for, or because the model was fitted so."""
+        """Whether frames are cut into tiles: on request, or because the model was fitted so."""
         return self._config.tile_overlap is not None or self._fitted_tiling is not None
 
     def warm_up(self) -> None:
@@ -101,14 +103,15 @@ class Scorer:
         self._inputs.geometry.check(size_hw, name=source)
         if roi is not None and not roi.fits(size_hw):
             raise RuntimeFailure(
-                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold roi={roi}; "
-                "expected x+w and y+h within the frame"
+                f"{source}: frames of {size_hw[1]}x{size_hw[0]} do not hold ",
+                Setting("roi", roi),
+                "; expected x+w and y+h within the frame",
             )
         if self.tiled:
             self.tiles_per_frame(size_hw)
 
     def blind_size(self, size_hw: tuple[int, int]) -> str | None:
-        """What `min_area` hides in frames of that size; None: nothing."""
+        """Describe what `min_area` hides in frames of that size; None if nothing."""
         area = self._config.min_area
         if not area:
             return None
@@ -122,18 +125,18 @@ class Scorer:
         )
 
     def odd_colour(self, frame: Frame) -> str | None:
-        """Says that a frame is grey where the model knows colour, or the other way round."""
+        """Describe that a frame is grey where the model knows colour, or the reverse."""
         limits, image_hwc = self.thresholds.appearance, frame.image_hwc
         if limits is None or not image_hwc.any():  # black, as a camera may begin, is no colour
             return None
         return colour_sentence(is_grey(image_hwc), limits.colour)
 
     def tiles_per_frame(self, size_hw: tuple[int, int]) -> int:
-        """How often the model runs for one frame of that size, when tiled."""
+        """Return how often the model runs for one frame of that size, when tiled."""
         return len(self._tiling(self._inputs.view(size_hw).shown_hw).corners_yx())
 
     def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
-        """Score frames as one batch; each comes with the moment it entered the buffer."""
+        """Score frames as one batch; each comes with its time of entry into the buffer."""
         begin_ns = time.monotonic_ns()
         looks = [self._look(frame) for frame, _ in taken]
         if self.tiled:
@@ -150,15 +153,15 @@ class Scorer:
         for (frame, buffered_ns), look, prediction, slot_hwc in zip(
             taken, looks, predictions, slots_nhwc, strict=True
         ):
-            counted = self._inputs.counted(prediction, look.view)
+            counted = self._inputs.mask_ignored(prediction, look.view)
             if self.thresholds.appearance is not None:
                 counted = replace(counted, appearance=appearance_of(slot_hwc))
             results.append(self._judge(frame, look, counted, buffered_ns, marks))
         return results
 
-    def call(self, result: FrameResult, refusal: Refusal | None) -> FrameResult:
-        """A scored frame under its last word, which every output carries; the alarm follows it."""
-        index, verdict = result.source_index, called(result.verdict, refusal)
+    def apply_decision(self, result: FrameResult, refusal: Refusal | None) -> FrameResult:
+        """Set the frame's last verdict, which every output carries, and update the alarm."""
+        index, verdict = result.source_index, frame_verdict(result.verdict, refusal)
         self._meters.record_verdict(index, verdict)
         started = self.alarms[index].update(verdict)
         return replace(
@@ -199,12 +202,12 @@ class Scorer:
         return results
 
     def _look(self, frame: Frame) -> _Look:
-        found = self._inputs.found(frame.image_hwc)
+        found = self._inputs.find_part(frame.image_hwc)
         pose = None if found is None else found.look
         return _Look(self._inputs.view(frame.image_hwc.shape[:2], pose), found)
 
     def _slots(self, count: int) -> NDArray[np.uint8]:
-        """Room for the model's input, kept from frame to frame."""
+        """Return an array for the model's input, reused from frame to frame."""
         if len(self._input_nhwc) < count:
             self._input_nhwc = np.empty((count, *self._input_nhwc.shape[1:]), np.uint8)
         return self._input_nhwc[:count]
@@ -291,12 +294,13 @@ def _trace(session: Session, thresholds: Thresholds, config: ScorerConfig) -> Tr
     )
 
 
-def _contradiction(name: str, tiling: Tiling) -> str:
+def _contradiction(name: str, tiling: Tiling) -> UsageError:
     (height, width), (tile_h, tile_w) = tiling.frame_hw, tiling.tile_hw
-    return (
-        f"tile=True: model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
+    return UsageError(
+        Setting("tile", True),
+        f": model {name} was fitted on tiles of {tile_h}x{tile_w} with an overlap of "
         f"{tiling.overlap_hw[0]:g} pixels, cut from frames of {height}x{width}, and always runs "
-        "so; leave it out"
+        "so; leave it out",
     )
 
 
@@ -308,7 +312,7 @@ def _times_ms(times_ns: tuple[int, int, int, int, int, int]) -> StageTimes:
 def _times_ns(
     grabbed_ns: int, buffered_ns: int, marks: Marks, done_ns: int
 ) -> tuple[int, int, int, int, int, int]:
-    """In the order of STAGES; the last is the sum of all but `queue`, exactly."""
+    """Return times in the order of STAGES; the last is the exact sum of all but `queue`."""
     begin_ns, ready_ns, inferred_ns = marks
     return (
         begin_ns - grabbed_ns,

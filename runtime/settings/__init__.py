@@ -1,1 +1,1 @@
-"""What a run is told: options, kinds of sinks, triggers and adapters, a station file."""
+"""Settings of a run: options, kinds of sinks, triggers and adapters, a station file."""

@@ -1,9 +1,9 @@
-"""Every kind of adapter: what it is told, how that is typed, and how it is made for a station.
+"""Every kind of adapter: its options, and how it is made for a station.
 
-    its own checked record, typed -> make(line, record) -> an adapter, or None
+    its own checked record of options -> make(line, record) -> an adapter, or None
 
-A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has its options.
-Light on purpose: the help reads this, so an adapter is imported when it is made.
+A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has its options. The
+help reads this module, so an adapter is imported only when it is made.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE
 from edgeseg.base.progress import Note
 from edgeseg.base.typed_options import typed
@@ -26,17 +27,17 @@ Record = TypeVar("Record")
 
 
 class Adapter(Protocol):
-    """Something that triggers the station or passes its results on, in threads of its own."""
+    """A connection that triggers the station or passes its results on, in its own threads."""
 
     name: str  # short and fixed, e.g. "modbus": the key of its error counter
 
     def close(self) -> None:
-        """Send what waits, and release."""
+        """Send the queued results, and release the connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineRun:
-    """The station that adapters are made for."""
+    """The station and run that adapters are made for."""
 
     station: "Station"
     trigger: str  # a key of TRIGGERS
@@ -51,7 +52,7 @@ class AdapterKind(Generic[Record]):
 
     record: type[Record]  # of typed fields with defaults, which checks itself
     make: "Callable[[LineRun, Record], Adapter | None]"
-    setting: str  # that asks for it, with its value: "modbus=PORT"
+    setting: Setting  # that asks for it, with the kind of its value: modbus=PORT
     group: str = "the line"  # of the help
 
 
@@ -59,18 +60,18 @@ ADAPTERS: dict[str, AdapterKind[Any]] = {}
 
 
 def address(name: str, text: str) -> tuple[str, int]:
-    """`PORT` on this computer, or `HOST:PORT`."""
+    """Parse `PORT` on this computer, or `HOST:PORT`."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise UsageError(
-            f"{name}={text!r}: expected PORT or HOST:PORT, such as 1502 or 0.0.0.0:1502"
+            Setting(name, repr(text)), ": expected PORT or HOST:PORT, such as 1502 or 0.0.0.0:1502"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModbusOptions:
-    """What `modbus` is told."""
+    """Options of `modbus`."""
 
     modbus: str | None = typed(
         None,
@@ -83,7 +84,7 @@ class ModbusOptions:
         if self.modbus is not None:
             address("modbus", self.modbus)
         if not 1 <= self.result_buffer <= 4096:
-            raise UsageError(f"result_buffer={self.result_buffer}: expected 1 to 4096")
+            raise UsageError(Setting("result_buffer", self.result_buffer), ": expected 1 to 4096")
 
 
 def _modbus(line: LineRun, options: ModbusOptions) -> "Adapter | None":
@@ -105,19 +106,19 @@ def _modbus(line: LineRun, options: ModbusOptions) -> "Adapter | None":
 
 
 def read_secret(name: str, path: Path) -> str:
-    """A secret from a file: arguments are visible to everyone on the computer."""
+    """Read a secret from a file, since arguments are visible to everyone on the computer."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name}={path}: cannot be read ({error})") from None
+        raise UsageError(Setting(name, path), f": cannot be read ({error})") from None
     if not text:
-        raise UsageError(f"{name}={path}: is empty")
+        raise UsageError(Setting(name, path), ": is empty")
     return text
 
 
 @dataclass(frozen=True, kw_only=True)
 class MqttOptions:
-    """What `mqtt` is told."""
+    """Options of `mqtt`."""
 
     mqtt: str | None = typed(None, "Broker and prefix: mqtt://broker/plant/line3.", metavar="URL")
     mqtt_user: str | None = typed(None, "Name at the broker.")
@@ -128,10 +129,12 @@ class MqttOptions:
         if self.mqtt is not None:
             self.broker()
         elif self.mqtt_user or self.mqtt_password_file or self.mqtt_ca:
-            raise UsageError("mqtt_user, mqtt_password_file and mqtt_ca need mqtt=URL")
+            raise UsageError(
+                "mqtt_user, mqtt_password_file and mqtt_ca need ", Setting("mqtt", "URL")
+            )
 
     def broker(self) -> "BrokerAccess":
-        """Where the broker is; the password is read when it is used."""
+        """Return the address of the broker; the password is read here, when it is used."""
         from edgeseg.runtime.adapters.mqtt import BrokerAccess
 
         form = "mqtt://HOST[:PORT]/PREFIX, or mqtts:// with TLS"
@@ -147,7 +150,7 @@ class MqttOptions:
             raise UsageError("mqtt: a user in the address; give mqtt_user and mqtt_password_file")
         tls = url.scheme == "mqtts"
         if self.mqtt_ca is not None and not tls:
-            raise UsageError(f"mqtt_ca={self.mqtt_ca}: is for mqtts://")
+            raise UsageError(Setting("mqtt_ca", self.mqtt_ca), ": is for mqtts://")
         file = self.mqtt_password_file
         return BrokerAccess(
             host=host,
@@ -174,7 +177,7 @@ def _mqtt(line: LineRun, options: MqttOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions:
-    """What `http` is told."""
+    """Options of `http`."""
 
     http: str | None = typed(
         None, "POST /trigger and GET /result for programs.", metavar="[HOST:]PORT"
@@ -185,7 +188,9 @@ class HttpOptions:
         if self.http is not None:
             address("http", self.http)
         elif self.http_token_file is not None:
-            raise UsageError(f"http_token_file={self.http_token_file}: add http=PORT")
+            raise UsageError(
+                Setting("http_token_file", self.http_token_file), ": add ", Setting("http", "PORT")
+            )
 
 
 def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
@@ -210,7 +215,7 @@ def _http(line: LineRun, options: HttpOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookOptions:
-    """What `webhook` is told."""
+    """Options of `webhook`."""
 
     webhook: str | None = typed(None, "POST every result there.", metavar="URL")
     webhook_secret_file: Path | None = typed(None, "Key that signs the body.", kind=FILE)
@@ -219,7 +224,11 @@ class WebhookOptions:
         if self.webhook is not None and not self.webhook.startswith(("http://", "https://")):
             raise UsageError("webhook: expected an address with http:// or https://")
         if self.webhook is None and self.webhook_secret_file is not None:
-            raise UsageError(f"webhook_secret_file={self.webhook_secret_file}: add webhook=URL")
+            raise UsageError(
+                Setting("webhook_secret_file", self.webhook_secret_file),
+                ": add ",
+                Setting("webhook", "URL"),
+            )
 
 
 def _webhook(line: LineRun, options: WebhookOptions) -> "Adapter | None":
@@ -234,7 +243,7 @@ def _webhook(line: LineRun, options: WebhookOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
-    """What `command` is told."""
+    """Options of `command`."""
 
     on_verdict: tuple[str, ...] = typed(
         (),
@@ -249,7 +258,9 @@ class CommandOptions:
 
         parse_commands(self.on_verdict)
         if not self.command_timeout > 0:
-            raise UsageError(f"command_timeout={self.command_timeout}: expected more than 0")
+            raise UsageError(
+                Setting("command_timeout", self.command_timeout), ": expected more than 0"
+            )
 
 
 def _command(line: LineRun, options: CommandOptions) -> "Adapter | None":
@@ -267,7 +278,7 @@ def _command(line: LineRun, options: CommandOptions) -> "Adapter | None":
 
 @dataclass(frozen=True, kw_only=True)
 class OpcUaOptions:
-    """What `opcua` is told."""
+    """Options of `opcua`."""
 
     opcua: str | None = typed(
         None, "OPC UA server with names of OPC 40100-1.", metavar="[HOST:]PORT"
@@ -296,12 +307,12 @@ def _opcua(line: LineRun, options: OpcUaOptions) -> "Adapter | None":
 
 
 for _name, _record, _make, _setting in (
-    ("modbus", ModbusOptions, _modbus, "modbus=PORT"),
-    ("mqtt", MqttOptions, _mqtt, "mqtt=URL"),
-    ("http", HttpOptions, _http, "http=PORT"),
-    ("webhook", WebhookOptions, _webhook, "webhook=URL"),
-    ("command", CommandOptions, _command, "on_verdict=VERDICT=COMMAND"),
-    ("opcua", OpcUaOptions, _opcua, "opcua=PORT"),
+    ("modbus", ModbusOptions, _modbus, Setting("modbus", "PORT")),
+    ("mqtt", MqttOptions, _mqtt, Setting("mqtt", "URL")),
+    ("http", HttpOptions, _http, Setting("http", "PORT")),
+    ("webhook", WebhookOptions, _webhook, Setting("webhook", "URL")),
+    ("command", CommandOptions, _command, Setting("on_verdict", "VERDICT=COMMAND")),
+    ("opcua", OpcUaOptions, _opcua, Setting("opcua", "PORT")),
 ):
     ADAPTERS[_name] = AdapterKind(record=_record, make=_make, setting=_setting)
 for _name in ("modbus", "mqtt", "http", "opcua"):

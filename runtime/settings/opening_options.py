@@ -1,11 +1,10 @@
-"""How a model is opened, as people type it: the same for every command that runs one.
+"""Options for opening a model, the same for every command that runs one.
 
-Light: the help of the stream reads this.
+The help of the stream reads this module, so it loads nothing heavy.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
 @dataclass(frozen=True, kw_only=True)
 class OpeningOptions:
-    """What runs a model, and whose models run."""
+    """The backend that runs a model, and whose models may run."""
 
     backend: str = typed(
         AUTO,
@@ -33,16 +32,17 @@ class OpeningOptions:
     allow_random_weights: bool = typed(False, "Run a model that was never trained.")
     trust: tuple[Path, ...] = same_as(Shared, "trust")
 
+    def session(self) -> SessionOptions:
+        """Give what `open_session` takes."""
+        return SessionOptions(
+            backend=self.backend,
+            threads=self.threads,
+            spin=self.spin,
+            trust=self.trust,
+            allow_random_weights=self.allow_random_weights,
+        )
 
-def _opening(**values: Any) -> SessionOptions:
-    typed_in = OpeningOptions(**values)
-    return SessionOptions(
-        backend=typed_in.backend,
-        threads=typed_in.threads,
-        spin=typed_in.spin,
-        trust=typed_in.trust,
-        allow_random_weights=typed_in.allow_random_weights,
-    )
 
-
-opening_options = takes("opening", OpeningOptions, made=_opening)
+opening_options = takes(
+    "opening", OpeningOptions, made=lambda **values: OpeningOptions(**values).session()
+)

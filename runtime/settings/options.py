@@ -1,4 +1,4 @@
-"""What `edgeseg stream` is told; the defaults of sinks stand with them in SINKS."""
+"""Options of `edgeseg stream`; each sink has its own options in SINKS."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.options import FILE, FOLDER, Entry
+from edgeseg.base.messages import Setting
+from edgeseg.base.options import FILE, FOLDER, RegistryName
 from edgeseg.base.typed_options import REQUIRED, Option, options_of, typed
 from edgeseg.decision.threshold_bounds import check_threshold
 from edgeseg.runtime.settings.adapter_kinds import ADAPTERS, AdapterKind
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 SOURCE, DECIDING, LINE = "the source", "deciding", "the line"
 WRITTEN, PAGE, RUN = "what is written", "the page", "the run"
 GROUPS = (SOURCE, DECIDING, LINE, WRITTEN, PAGE, RUN)  # of the help, in this order
+
+OptionValues = dict[str, Any]  # by the names of options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +103,7 @@ class StreamOptions(OpeningOptions):
         "What makes a frame a part: free, every frame; hardware, every frame of a camera "
         "that its line triggers; part, what comes into view; or an adapter below, and the "
         "first frame after its trigger.",
-        kind=Entry(TRIGGERS),
+        kind=RegistryName(TRIGGERS),
         group=LINE,
     )
     trigger_timeout: float = typed(
@@ -118,7 +121,12 @@ class StreamOptions(OpeningOptions):
 
     def __post_init__(self) -> None:
         if not self.source:
-            raise UsageError("no source given; try source=0 or source=synthetic:")
+            raise UsageError(
+                "no source given; try ",
+                Setting("source", "0"),
+                " or ",
+                Setting("source", "synthetic:"),
+            )
         for name in (
             "queue_size",
             "stall_timeout",
@@ -130,63 +138,91 @@ class StreamOptions(OpeningOptions):
         ):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"{name}={value}: expected more than 0")
+                raise UsageError(Setting(name, value), ": expected more than 0")
         check_threshold(self.threshold)
         if not 0 <= self.camera_delay < math.inf:
-            raise UsageError(f"camera_delay={self.camera_delay}: expected 0 or more seconds")
+            raise UsageError(
+                Setting("camera_delay", self.camera_delay), ": expected 0 or more seconds"
+            )
         if not 0 <= self.min_area < math.inf:
-            raise UsageError(f"min_area={self.min_area}: expected 0 or more pixels of the camera")
+            raise UsageError(
+                Setting("min_area", self.min_area), ": expected 0 or more pixels of the camera"
+            )
         if not 0 <= self.tile_overlap < 1:
-            raise UsageError(f"tile_overlap={self.tile_overlap}: expected 0 or more, below 1")
+            raise UsageError(
+                Setting("tile_overlap", self.tile_overlap), ": expected 0 or more, below 1"
+            )
         self._check_trigger()
         self._check_recipes()
         if self.report is not None and self.report.suffix != ".json":
             raise UsageError(
-                f"report={self.report}: expected a name ending in .json; the text goes beside it"
+                Setting("report", self.report),
+                ": expected a name ending in .json; the text goes beside it",
             )
 
     def _check_recipes(self) -> None:
         if self.recipes is None:
             if self.model is None:
-                raise UsageError("no model given; add model=FILE, or recipes=FOLDER")
+                raise UsageError(
+                    "no model given; add ",
+                    Setting("model", "FILE"),
+                    ", or ",
+                    Setting("recipes", "FOLDER"),
+                )
             if self.recipe is not None:
-                raise UsageError(f"recipe={self.recipe}: of which folder? Add recipes=FOLDER")
+                raise UsageError(
+                    Setting("recipe", self.recipe),
+                    ": of which folder? Add ",
+                    Setting("recipes", "FOLDER"),
+                )
             return
         for name in ("model", "roi", "threshold", "tile", "min_area", "debounce"):
             value = getattr(self, name)
             if value != getattr(StreamOptions, name):
-                raise UsageError(f"{name}={value}: stands in each recipe where recipes= is given")
+                raise UsageError(
+                    Setting(name, value),
+                    ": stands in each recipe where ",
+                    Setting("recipes"),
+                    " is given",
+                )
 
     def _check_trigger(self) -> None:
         kind = TRIGGERS.get(self.trigger)
         if kind is None:
-            raise UsageError(f"trigger={self.trigger}: expected one of {', '.join(TRIGGERS)}")
+            raise UsageError(
+                Setting("trigger", self.trigger), f": expected one of {', '.join(TRIGGERS)}"
+            )
         if self.trigger != FREE and self.policy is not None:
             raise UsageError(
-                f"policy={self.policy}: is for trigger={FREE}; a triggered frame waits its turn"
+                Setting("policy", self.policy),
+                ": is for ",
+                Setting("trigger", FREE),
+                "; a triggered frame waits its turn",
             )
         adapter = ADAPTERS.get(kind.adapter or "")
         if adapter is not None and getattr(self.sinks.of(adapter.record), self.trigger) is None:
-            raise UsageError(f"trigger={self.trigger}: nobody could trigger; add {adapter.setting}")
+            raise UsageError(
+                Setting("trigger", self.trigger), ": nobody could trigger; add ", adapter.setting
+            )
 
 
 def option_kinds() -> list[SinkKind[Any] | TriggerKind[Any] | AdapterKind[Any]]:
-    """Everything that brings options of its own, in the order of the help."""
+    """List everything that has its own options, in the order of the help."""
     return [*SINKS.values(), *TRIGGERS.values(), *ADAPTERS.values()]
 
 
 def stream_options() -> list[Option]:
-    """All that a stream can be told, on the command line and in a station file."""
+    """List all options of a stream, on the command line and in a station file."""
     groups = {StreamOptions: RUN} | {kind.record: kind.group for kind in option_kinds()}
     return [option for record, group in groups.items() for option in options_of(record, group)]
 
 
-def own_values(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that a record has a field for."""
+def own_values(record: type, values: Mapping[str, Any]) -> OptionValues:
+    """Select the values that a record has a field for."""
     return {item.name: values[item.name] for item in fields(record) if item.name in values}
 
 
 def read_options(values: Mapping[str, Any]) -> StreamOptions:
-    """The values of all options by name, as one checked record."""
+    """Make one checked record of the values of all options."""
     records = tuple(kind.record(**own_values(kind.record, values)) for kind in option_kinds())
     return StreamOptions(**own_values(StreamOptions, values), sinks=SinkOptions(records))

@@ -1,9 +1,9 @@
-"""Every kind of sink: what it is told, how that is typed, and how it is made for a run.
+"""Every kind of sink: its options, and how it is made for a run.
 
-    its own checked record, typed -> make(run, record) -> a sink, or None: not asked for
+    its own checked record of options -> make(run, record) -> a sink, or None if not asked for
 
-A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options.
-Light on purpose: the help reads this, so a sink is imported when it is made.
+A new sink is its module and an entry in SINKS; `edgeseg stream` then has its options. The help
+reads this module, so a sink is imported only when it is made.
 """
 
 import time
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgeseg.base.errors import EdgesegError, UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.options import FILE, FOLDER
 from edgeseg.base.progress import Note
 from edgeseg.base.typed_options import typed
@@ -37,12 +38,12 @@ SinkType = TypeVar("SinkType")
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What sinks are told: a record of each kind, with its defaults where none is given."""
+    """The options of all sinks: a record of each kind, with its defaults where none is given."""
 
     records: tuple[object, ...] = ()
 
     def of(self, record: type[Record]) -> Record:
-        """What one kind is told."""
+        """Return the options of one kind."""
         return next((given for given in self.records if isinstance(given, record)), record())
 
 
@@ -60,7 +61,7 @@ class StreamRun:
 
     @property
     def events(self) -> "Publisher":
-        """Where a sink asks for more than frames and sources, and publishes."""
+        """The publisher, for sinks that subscribe to more than frames and sources."""
         return self.pipeline.events
 
     @property
@@ -69,7 +70,7 @@ class StreamRun:
         return self.pipeline.on_demand
 
     def sink(self, kind: type[SinkType]) -> SinkType | None:
-        """The sink of that class, if the options ask for one."""
+        """Return the sink of that class, if the options ask for one."""
         return next((sink for sink in self.sinks if isinstance(sink, kind)), None)
 
 
@@ -87,7 +88,7 @@ SINKS: dict[str, SinkKind[Any]] = {}
 
 
 def attach_sinks(run: StreamRun) -> None:
-    """Make everything that looks at results and connect it, in the order of SINKS."""
+    """Make all sinks that the options ask for and connect them, in the order of SINKS."""
     for kind in SINKS.values():
         sink = kind.make(run, run.options.of(kind.record))
         if sink is not None:
@@ -153,7 +154,7 @@ SINKS["counters"] = SinkKind(record=CounterOptions, make=_counters)
 
 @dataclass(frozen=True, kw_only=True)
 class DriftOptions:
-    """What `drift` is told."""
+    """Options of `drift`."""
 
     drift: bool = typed(
         True, "Warn when light, focus or position has moved.", flags=("--drift/--no-drift",)
@@ -177,7 +178,7 @@ def _drift(run: StreamRun, options: DriftOptions) -> "DriftSink | None":
     try:
         drift = DriftSink(pipeline.session.metadata, publish=run.events.publish)
     except EdgesegError as error:
-        run.note(f"drift watch off: {error}")
+        run.note(Sentence("drift watch off: ", error))
         return None
     run.events.subscribe(DriftChange, note_change, name=drift.name)
     run.events.subscribe(ModelChange, drift.change_model, name=drift.name)
@@ -189,7 +190,7 @@ SINKS["drift"] = SinkKind(record=DriftOptions, make=_drift, group="deciding")
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotOptions:
-    """What `snapshots` is told."""
+    """Options of `snapshots`."""
 
     snapshots: Path | None = typed(None, "Pictures of alarms.", kind=FOLDER)
     snapshot_count: int = typed(1000, "Keep so many.")
@@ -198,7 +199,7 @@ class SnapshotOptions:
     def __post_init__(self) -> None:
         for name in ("snapshot_count", "snapshot_bytes"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name}={getattr(self, name)}: expected at least 1")
+                raise UsageError(Setting(name, getattr(self, name)), ": expected at least 1")
 
 
 def _snapshots(run: StreamRun, options: SnapshotOptions) -> "SnapshotSink | None":
@@ -219,7 +220,7 @@ SINKS["snapshots"] = SinkKind(record=SnapshotOptions, make=_snapshots)
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions:
-    """What `video` is told."""
+    """Options of `video`."""
 
     save: Path | None = typed(None, "Annotated video, .mp4, .mkv, .mov or .avi.", kind=FILE)
     recordings: Path = typed(
@@ -228,7 +229,7 @@ class VideoOptions:
 
 
 def _recorder(run: StreamRun, options: VideoOptions) -> "Recorder | None":
-    """For a file to save, and for the button of the page."""
+    """Make the recorder for a video file, and for the button of the page."""
     if options.save is None and run.options.of(PageOptions).serve is None:
         return None
     from edgeseg.runtime.sinks.video import Recorder
@@ -248,7 +249,7 @@ SINKS["video"] = SinkKind(record=VideoOptions, make=_recorder)
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """What `page` is told."""
+    """Options of `page`."""
 
     serve: int | None = typed(None, "Live page and /metrics.", metavar="PORT")
     host: str = typed("127.0.0.1", "Address of the page.")
@@ -257,7 +258,11 @@ class PageOptions:
 
     def __post_init__(self) -> None:
         if self.serve is None and self.token_file is not None:
-            raise UsageError(f"token_file={self.token_file}: is for the page; add serve=PORT")
+            raise UsageError(
+                Setting("token_file", self.token_file),
+                ": is for the page; add ",
+                Setting("serve", "PORT"),
+            )
 
 
 def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":

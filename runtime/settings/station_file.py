@@ -1,4 +1,4 @@
-"""A station in one file: every option of `edgeseg stream` by its name, checked as a whole.
+"""Read a station file: every option of `edgeseg stream` by its name, checked as a whole.
 
 line3.toml --read_toml--> keys and values --the options' own types--> defaults of the command line
 """
@@ -13,13 +13,19 @@ import click
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import home_path, is_there
 from edgeseg.base.toml_file import read_toml
-from edgeseg.runtime.settings.options import StreamOptions, option_kinds, own_values, stream_options
+from edgeseg.runtime.settings.options import (
+    OptionValues,
+    StreamOptions,
+    option_kinds,
+    own_values,
+    stream_options,
+)
 
 
-def read_station(path: Path, ctx: click.Context) -> dict[str, Any]:
-    """The file's values by the names of options; every mistake in it in one message."""
+def read_station(path: Path, ctx: click.Context) -> OptionValues:
+    """Read the file's values by the names of options; all mistakes are in one error."""
     options = {option.name: option for option in stream_options()}
-    values: dict[str, Any] = {}
+    values: OptionValues = {}
     mistakes = []
     for key, value in read_toml(path).items():
         name = key.replace("-", "_")
@@ -45,7 +51,7 @@ def _unknown(key: str, known: list[str]) -> str:
 
 
 def _value(option: click.Option, value: Any, folder: Path, ctx: click.Context) -> Any:
-    """A value of the file as click would take it as a default."""
+    """Convert a value of the file to a default that click takes."""
     if isinstance(value, dict):
         raise UsageError("a table, expected a value; the file has none")
     if option.multiple:
@@ -83,7 +89,7 @@ def _single(option: click.Option, value: Any, folder: Path, ctx: click.Context) 
 
 
 def _refusals(values: Mapping[str, Any]) -> list[str]:
-    """What the records say of values that came from this file alone."""
+    """List what the option records refuse of the values of this file alone."""
     refusals = []
     for record in dict.fromkeys(kind.record for kind in option_kinds()):
         try:
@@ -99,7 +105,7 @@ def _refusals(values: Mapping[str, Any]) -> list[str]:
     return refusals
 
 
-def _as_typed(values: Mapping[str, Any]) -> dict[str, Any]:
+def _as_typed(values: Mapping[str, Any]) -> OptionValues:
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }

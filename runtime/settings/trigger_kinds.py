@@ -1,9 +1,9 @@
-"""Every kind of trigger: what it is told, how that is typed, and what it puts before the buffer.
+"""Every kind of trigger: its options, and its intake in front of the buffer.
 
     reader --frame--> the trigger's intake, which asks the station --frame and trigger--> buffer
 
-A new trigger is its intake and an entry in TRIGGERS; `--trigger` then has its name.
-Light on purpose: the help reads this, so an intake is imported when it is made.
+A new trigger is its intake and an entry in TRIGGERS; `--trigger` then has its name. The help reads
+this module, so an intake is imported only when it is made.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE
 from edgeseg.base.typed_options import typed
 
@@ -27,12 +28,12 @@ MAX_PART_FRAMES = 5  # must fit the queue of frames, with room for the next part
 
 @dataclass(frozen=True, kw_only=True)
 class NoTriggerOptions:
-    """Most triggers need to be told nothing."""
+    """The options of a trigger that has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSetup:
-    """What an intake is made from."""
+    """The options that an intake is made from."""
 
     told: Any  # the record of its kind
     roi: str | None  # the part of the frame that is looked at
@@ -56,13 +57,15 @@ def _free(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "In
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareOptions:
-    """What `hardware` is told."""
+    """Options of `hardware`."""
 
     part_id_age: float = typed(10.0, "Seconds that an announced part id waits for its trigger.")
 
     def __post_init__(self) -> None:
         if not self.part_id_age > 0:
-            raise UsageError(f"part_id_age={self.part_id_age}: expected more than 0 seconds")
+            raise UsageError(
+                Setting("part_id_age", self.part_id_age), ": expected more than 0 seconds"
+            )
 
 
 def _hardware(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
@@ -79,7 +82,7 @@ def _software(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) ->
 
 @dataclass(frozen=True, kw_only=True)
 class PartOptions:
-    """What `part` is told."""
+    """Options of `part`."""
 
     part_area: float = typed(0.03, "Share of the view that is a part, for --trigger part.")
     part_frames: str = typed(
@@ -91,16 +94,18 @@ class PartOptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.part_area < 1:
-            raise UsageError(f"part_area={self.part_area}: expected a share between 0 and 1")
+            raise UsageError(
+                Setting("part_area", self.part_area), ": expected a share between 0 and 1"
+            )
         self.votes()
 
     def votes(self) -> tuple[int, int]:
-        """K and n of `part_frames`."""
+        """Return k and n of `part_frames`."""
         k, _, n = self.part_frames.partition("/")
         if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n) <= MAX_PART_FRAMES):
             raise UsageError(
-                f"part_frames={self.part_frames!r}: expected K/N with K from 1 to N, and N to "
-                f"{MAX_PART_FRAMES}"
+                Setting("part_frames", repr(self.part_frames)),
+                f": expected K/N with K from 1 to N, and N to {MAX_PART_FRAMES}",
             )
         return int(k), int(n)
 
@@ -135,7 +140,7 @@ TRIGGERS: dict[str, TriggerKind[Any]] = {
 
 
 def add_software_trigger(adapter: str) -> None:
-    """An adapter that can trigger: the first frame after its trigger is inspected."""
+    """Add a trigger for an adapter: the first frame after its trigger is inspected."""
     TRIGGERS[adapter] = TriggerKind(
         meaning=f"by {adapter}", record=NoTriggerOptions, intake=_software, adapter=adapter
     )

@@ -1,1 +1,1 @@
-"""Where results go: events, pictures, video."""
+"""Sinks for results: events, pictures, video."""

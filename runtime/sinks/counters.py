@@ -1,4 +1,4 @@
-"""Parts of the shift and of each recipe, counted over restarts.
+"""Count the parts of each shift and recipe, over restarts.
 
 parts = good + defect + unsure + invalid + not_found + missed + no_inspection, at any moment
 """
@@ -24,7 +24,7 @@ _SHIFTS = 100  # that are remembered
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """How many parts, and what they got."""
+    """Counts of parts by verdict."""
 
     parts: int = 0
     good: int = 0
@@ -36,14 +36,14 @@ class Tally:
     no_inspection: int = 0  # came while no approved model could judge it
 
     def plus(self, verdict: str) -> "Tally":
-        """With one part more; a word that is not known is no verdict to trust."""
+        """Return the tally with one part more; an unknown verdict counts as invalid."""
         name = verdict if verdict in VERDICTS else "invalid"
         return replace(self, **{"parts": self.parts + 1, name: getattr(self, name) + 1})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """What was counted since a moment, in all and by recipe."""
+    """Counts since a moment, in total and by recipe."""
 
     begun_s: float
     all: Tally = field(default_factory=Tally)
@@ -54,14 +54,14 @@ class Period:
             raise ValueError(f"begun_s: {self.begun_s}, expected seconds since 1970")
 
     def plus(self, verdict: str, recipe: str) -> "Period":
-        """With one part more."""
+        """Return the period with one part more."""
         of_recipe = self.recipes.get(recipe, Tally()).plus(verdict)
         return replace(self, all=self.all.plus(verdict), recipes=self.recipes | {recipe: of_recipe})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """The file: this shift, all since the file was made, and the shifts before, newest first."""
+    """The counters file: this shift, all since the file was made, and earlier shifts."""
 
     shift: Period
     total: Period
@@ -71,13 +71,13 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftEnd(LoggedEvent):
-    """The counters of a shift that is over."""
+    """An event: a shift has ended, with its counters."""
 
     ended: Period
     wall_s: float
 
     def facts(self) -> dict[str, object]:
-        """Its line of the event log."""
+        """Return its line of the event log."""
         return {
             "schema": SCHEMA,
             "event": "shift_end",
@@ -90,9 +90,9 @@ class ShiftEnd(LoggedEvent):
 
 
 class Counters:
-    """Counts from any thread; a thread of its own saves.
+    """Counters that any thread may update; its own thread saves them.
 
-    Publishes a ShiftEnd. Parts are frames, unless `count_frames` is off and results are given.
+    It publishes a ShiftEnd. Parts are frames, unless `count_frames` is off and results are given.
     """
 
     name = "counters"
@@ -123,13 +123,13 @@ class Counters:
 
     @property
     def counts(self) -> Counts:
-        """All of one moment."""
+        """All counters of one moment."""
         self._roll(self._clock_s())
         with self._lock:
             return self._counts
 
     def count(self, verdict: str, recipe: str = "") -> None:
-        """Take one part."""
+        """Count one part."""
         self._roll(self._clock_s())
         with self._lock:
             now = self._counts
@@ -138,36 +138,29 @@ class Counters:
             )
         self._changed.set()
 
-    def new_shift(self) -> None:
-        """Begin a shift now, whatever the times say."""
-        now_s = self._clock_s()
-        with self._lock:
-            ended = self._begin(now_s)
-        self._publish(ShiftEnd(ended=ended, wall_s=now_s))
-
     def on_result(self, result: StationResult) -> None:
-        """Take the result of a trigger."""
+        """Count the result of a trigger."""
         unapproved = result.error in UNAPPROVED
         missed = result.inspection is None and not unapproved
         self.count("missed" if missed else result.verdict, result.trigger.job.name)
 
     def on_frame(self, result: FrameResult) -> None:
-        """A frame of a free-running camera counts as a part."""
+        """Count a frame of a free-running camera as a part."""
         if self._count_frames:
             recipe = None if result.trace is None else result.trace.recipe
             self.count(result.verdict, recipe or "")
 
     def on_source(self, event: SourceEvent) -> None:
-        """No part."""
+        """Do nothing: a source is no part."""
 
     def close(self) -> None:
-        """Save, and stop saving."""
+        """Save for the last time, and end the thread."""
         self._end.set()
         self._changed.set()
         self._thread.join(5.0)
 
     def _roll(self, now_s: float) -> None:
-        """Begin the shift of this moment, if it is not the one that is counted."""
+        """Begin the shift of this moment, if another one is being counted."""
         with self._lock:
             if now_s < self._ends_s:
                 return
@@ -176,7 +169,7 @@ class Counters:
         self._publish(ShiftEnd(ended=ended, wall_s=begun_s))
 
     def _begin(self, begun_s: float) -> Period:
-        """With the lock held; returns the shift that is over."""
+        """Begin a shift and return the one that has ended; the caller holds the lock."""
         ended = self._counts.shift
         before = (ended, *self._counts.before)[:_SHIFTS]
         self._counts = replace(self._counts, shift=Period(begun_s=begun_s), before=before)

@@ -1,8 +1,8 @@
-"""The event log on the disk: lines in one file, or in parts by size and age, chained if asked for.
+"""Write the event log: lines in one file, or in parts by size and age, chained on request.
 
-    events.jsonl is always the newest; full, it becomes events.000001.jsonl, then .000002 ...
+    events.jsonl is always the newest; when full, it becomes events.000001.jsonl, then .000002 ...
 
-A part is renamed whole and never again, so a reader (`tail -F`) loses and doubles nothing.
+A part is renamed once and as a whole, so a reader (`tail -F`) loses and repeats nothing.
 """
 
 import os
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json
-from edgeseg.runtime.sinks.hash_chain import Chain, linked, part_number, parts_of
+from edgeseg.runtime.sinks.hash_chain import Chain, link_line, part_number, parts_of
 from edgeseg.runtime.sinks.line_file import LineFile
 
 _DAY_S = 86_400.0
@@ -21,7 +22,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation:
-    """When a log goes on in a new file, and how many old ones stay."""
+    """Limits after which a log continues in a new file, and the number of old files to keep."""
 
     max_mb: float | None = None
     days: float | None = None
@@ -31,19 +32,23 @@ class Rotation:
         for name in ("max_mb", "days", "keep"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"events_{name}={value}: expected more than 0")
+                raise UsageError(Setting(f"events_{name}", value), ": expected more than 0")
         if self.keep is not None and not self.wanted:
             raise UsageError(
-                f"events_keep={self.keep}: nothing is rotated; add events_max_mb= or events_days="
+                Setting("events_keep", self.keep),
+                ": nothing is rotated; add ",
+                Setting("events_max_mb"),
+                " or ",
+                Setting("events_days"),
             )
 
     @property
     def wanted(self) -> bool:
-        """Whether there ever is a second file."""
+        """Whether the log is rotated at all."""
         return self.max_mb is not None or self.days is not None
 
     def due(self, *, size: int, more: int, begun_s: float, now_s: float) -> bool:
-        """Whether a line of so many bytes belongs into a new file."""
+        """Whether a line of so many bytes belongs in a new file."""
         if size == 0:
             return False
         full = self.max_mb is not None and size + more > self.max_mb * 1e6
@@ -51,7 +56,7 @@ class Rotation:
 
 
 class EventFile:
-    """An open log; one thread at a time."""
+    """An open event log; one thread at a time."""
 
     def __init__(
         self,
@@ -70,7 +75,7 @@ class EventFile:
         self.cut_bytes = self._lines.cut_bytes  # of a line that an earlier run did not finish
         tracked = rotation.wanted or chained
         self._size = Path(path).stat().st_size if tracked else 0
-        self._begun_s = _begun_s(Path(path), clock_s()) if rotation.wanted else 0.0
+        self._begun_s = _first_line_s(Path(path), clock_s()) if rotation.wanted else 0.0
         self._chain: Chain | None = None
         if chained:
             try:
@@ -80,7 +85,7 @@ class EventFile:
                 raise
 
     def write(self, lines: bytes, *, durable: bool) -> bool:
-        """Add whole lines, each in one write; False if there was no room for one of them."""
+        """Append whole lines, each in one write; return False if there was no space for one."""
         written = True
         for line in lines.splitlines():
             written &= self._write(line, durable=durable)
@@ -88,7 +93,7 @@ class EventFile:
 
     def _write(self, line: bytes, *, durable: bool) -> bool:
         if self._chain is not None:
-            line = linked(line, self._chain.link)
+            line = link_line(line, self._chain.link)
         if self._rotation.wanted:
             self._rotate_if_due(len(line) + 1)
         if not self._lines.write(line + b"\n", durable=durable):
@@ -128,11 +133,11 @@ class EventFile:
                 self._on_error(f"{part}: cannot be removed ({error.strerror})")
 
     def sync(self) -> None:
-        """Return when the lines that were to be durable are on the disk."""
+        """Flush durable lines to the disk."""
         self._lines.sync()
 
     def close(self) -> None:
-        """Release the file; `sync` comes before."""
+        """Close the file; call `sync` before."""
         self._lines.close()
         if self._chain is not None:
             self._chain.close()
@@ -143,8 +148,8 @@ def _next_part(log: Path) -> Path:
     return log.with_name(f"{log.stem}.{max(numbers, default=0) + 1:06d}{log.suffix}")
 
 
-def _begun_s(log: Path, now_s: float) -> float:
-    """When the first line of a file was written, as it says itself."""
+def _first_line_s(log: Path, now_s: float) -> float:
+    """Return the time of the file's first line."""
     with log.open("rb") as file:
         first = file.readline()
     try:

@@ -1,4 +1,4 @@
-"""What happened, one JSON object per line, written by a thread that scoring never waits for."""
+"""Log events, one JSON object per line, in a thread that scoring never waits for."""
 
 import json
 import math
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import severity_of, words_of
 from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
@@ -23,7 +24,7 @@ _SYNC_LINES = 64  # one sync for so many lines while more are waiting: a slow di
 
 
 def frame_event(result: FrameResult) -> dict[str, object]:
-    """One scored frame; boxes in pixels of the captured frame, ROI or not."""
+    """Make the event of one scored frame, with boxes in pixels of the captured frame."""
     x0, y0 = result.roi_xy
     times = result.times
     return {
@@ -37,7 +38,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "monotonic_s": round(result.monotonic_s, 6),
         "frame_id": result.frame_id,
         "camera_ns": result.camera_ns,
-        "score": _finite(result.prediction.score),
+        "score": finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
         "error": "none" if result.refusal is None else result.refusal[0].name.lower(),
@@ -55,7 +56,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
                     pixel_threshold=result.threshold_pixel,
                     picture_px=result.frame_hwc.shape[0] * result.frame_hwc.shape[1],
                 ),
-                "peak": _finite(region.peak),
+                "peak": finite(region.peak),
             }
             for region in result.regions
         ],
@@ -69,13 +70,8 @@ def frame_event(result: FrameResult) -> dict[str, object]:
     }
 
 
-def _finite(value: float) -> float | None:
-    """JSON has no word for what is no number."""
-    return value if math.isfinite(value) else None
-
-
 def source_event(event: SourceEvent) -> dict[str, object]:
-    """A change of a source's state."""
+    """Make the event of a change of a source's state."""
     return {
         "schema": SCHEMA,
         "event": event.kind,
@@ -89,8 +85,8 @@ def source_event(event: SourceEvent) -> dict[str, object]:
     }
 
 
-def mended_event(cut_bytes: int) -> dict[str, object]:
-    """An earlier run did not finish its last line, which is no longer there."""
+def repair_event(cut_bytes: int) -> dict[str, object]:
+    """Make the event of a removed last line, which an earlier run did not finish."""
     return {
         "schema": SCHEMA,
         "event": "log_mended",
@@ -101,11 +97,11 @@ def mended_event(cut_bytes: int) -> dict[str, object]:
 
 
 class EventLog:
-    """Appends events to a file, or to standard output for `-`.
+    """A sink that appends events to a file, or to standard output for `-`.
 
     A full disk or a bad path costs lines, each of them counted, and never a frame. When there is
-    room again, writing goes on, and a line that was cut short goes. `sync` says which events
-    a power cut may not take: those of alarms and of the run, every one, or none.
+    space again, writing continues, and a line that was cut short is removed. `sync` says which
+    events must survive a power cut: those of alarms and of the run, every one, or none.
     """
 
     name = "events"
@@ -136,18 +132,18 @@ class EventLog:
             self.put(frame_event(result))
 
     def on_source(self, event: SourceEvent) -> None:
-        """Queue a line on a source's change of state."""
+        """Queue the line of a source's change of state."""
         self.put(source_event(event))
 
     def put(self, event: dict[str, object]) -> None:
-        """Queue any event, for example the begin and the end of a run."""
+        """Queue any event, for example the beginning and the end of a run."""
         try:
             self._events.put_nowait((_line(event), self._durable(event)))
         except queue.Full:
             self._on_error(self.name, "the disk is too slow; lines are lost")
 
     def close(self) -> None:
-        """Write what is queued, for five seconds at most."""
+        """Write the queued lines, for five seconds at most."""
         try:
             self._events.put(None, timeout=_END_S)
             self._thread.join(_END_S)
@@ -155,7 +151,7 @@ class EventLog:
             self._on_error(self.name, "the disk hangs; the last lines are lost")
 
     def write_last(self, event: dict[str, object]) -> None:
-        """Write one event after close; a disk or a pipe that hangs does not hang the end."""
+        """Write one event after close; a disk or a pipe that hangs does not block the end."""
         if self._thread.is_alive():
             self._on_error(self.name, f"{self._path}: hangs; the end is not logged")
             return
@@ -191,7 +187,7 @@ class EventLog:
                 on_error=lambda text: self._on_error(self.name, text),
             )
             if self._file.cut_bytes:
-                line = _line(mended_event(self._file.cut_bytes)) + line
+                line = _line(repair_event(self._file.cut_bytes)) + line
         if not self._file.write(line, durable=durable):
             self._on_error(self.name, f"{self._path}: no room left; lines are lost")
 

@@ -1,10 +1,10 @@
-"""A running hash through the lines of a log, over its parts and over restarts.
+"""Chain the lines of a log by a running hash, over its parts and over restarts.
 
     hash of line n = SHA-256(hash of line n - 1, bytes of line n), and line n carries the one before
 
-So every line answers for all lines before it. Nothing answers for the last one but the head, a
-small file with the last hash: whoever can write log and head can make both anew, so keep a copy of
-the head where they cannot.
+So every line proves all lines before it. Only the head proves the last line; it is a small file
+with the last hash. Somebody who can write log and head can rewrite both, so keep a copy of the head
+where they cannot.
 """
 
 import fcntl
@@ -26,13 +26,13 @@ _LINK = re.compile(rb'\{"chain":\{"line":(\d{1,18}),"prev":"([0-9a-f]{64})"\}[,}
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """So many lines stand before, and this is the hash of the last of them."""
+    """The number of lines so far, and the hash of the last of them."""
 
     lines: int = 0
     hash: str = GENESIS
 
     def after(self, line: bytes) -> "Link":
-        """With one more line, which is given without its newline."""
+        """Return the link after one more line, which is given without its newline."""
         digest = hashlib.sha256(self.hash.encode() + line).hexdigest()
         return Link(lines=self.lines + 1, hash=digest)
 
@@ -47,36 +47,36 @@ class ChainHead:
 
     @property
     def link(self) -> Link:
-        """What the next line is to carry."""
+        """The link that the next line carries."""
         return Link(lines=self.lines, hash=self.hash)
 
 
-def linked(line: bytes, link: Link) -> bytes:
-    """A JSON object with what it follows on in front."""
+def link_line(line: bytes, link: Link) -> bytes:
+    """Put the link in front of a line, which is a JSON object."""
     rest = line[1:] if line[1:2] == b"}" else b"," + line[1:]
     return b'{"chain":{"line":%d,"prev":"%s"}%s' % (link.lines, link.hash.encode(), rest)
 
 
 def link_of(line: bytes) -> Link | None:
-    """What a line says it follows on; None: it says nothing."""
+    """Read the link of a line; None if it carries none."""
     found = _LINK.match(line)
     return None if found is None else Link(lines=int(found[1]), hash=found[2].decode())
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    """The lines of a file, without their newlines."""
+    """Yield the lines of a file, without their newlines."""
     with path.open("rb") as file:
         for line in file:
             yield line.removesuffix(b"\n")
 
 
 def head_path(log: Path) -> Path:
-    """Where the head of a log lies."""
+    """Return the path of a log's head."""
     return log.with_name(f"{log.name}.head")
 
 
 def read_head(path: Path) -> ChainHead | None:
-    """What a head says; None where there is none that can be read."""
+    """Read a head; None if there is none, or it is damaged."""
     try:
         return record(ChainHead, parse_json(path.read_bytes()))
     except (OSError, Malformed):
@@ -84,22 +84,22 @@ def read_head(path: Path) -> ChainHead | None:
 
 
 def parts_of(log: Path) -> list[Path]:
-    """The files of a log, oldest first: those rotated away, then the one being written."""
+    """List the files of a log, oldest first: rotated ones, then the one being written."""
     name = re.compile(rf"{re.escape(log.stem)}\.\d{{6,}}{re.escape(log.suffix)}")
     rotated = [path for path in log.parent.glob(f"{log.stem}.*") if name.fullmatch(path.name)]
     return [*sorted(rotated, key=part_number), *([log] if log.exists() else [])]
 
 
 def part_number(part: Path) -> int:
-    """The position of a rotated file."""
+    """Return the number of a rotated file."""
     return int(part.name.removesuffix(part.suffix).rpartition(".")[2])
 
 
 def resume(log: Path) -> Link:
-    """What the next line of a log follows on.
+    """Return the link for the next line of a log.
 
-    Where the head is of another log than the one found, the next line follows the head: a log that
-    was cut or altered meanwhile is not healed by writing on, the break stays to be seen.
+    If the head does not belong to the log, the next line follows the head: a log that was cut or
+    altered meanwhile is not repaired by writing on, and the break stays visible.
     """
     head = read_head(head_path(log))
     size = log.stat().st_size if log.exists() else 0
@@ -118,7 +118,7 @@ def _begins_linked(parts: Sequence[Path]) -> bool:
 
 
 def _end_of(parts: Sequence[Path], head: ChainHead | None) -> tuple[Link, bool]:
-    """The end of the lines there are, and whether the head is among them."""
+    """Return the link after the last line, and whether the head is among the lines."""
     wanted = None if head is None else head.link
     lines = (line for part in parts for line in lines_of(part))
     first = next(lines, None)
@@ -145,16 +145,16 @@ class Chain:
         self.link = resume(log)
 
     def add(self, line: bytes, *, size: int) -> None:
-        """Note a linked line that was written, without its newline, and the file's size now."""
+        """Update the head after a linked line was written; `size` is the file's size now."""
         self.link = self.link.after(line)
         self.note_size(size)
 
     def note_size(self, size: int) -> None:
-        """Write the head."""
+        """Write the head for this file size."""
         head = ChainHead(lines=self.link.lines, hash=self.link.hash, bytes=size)
         text = json.dumps(vars(head), sort_keys=True).ljust(_HEAD_BYTES - 1) + "\n"
         os.pwrite(self._descriptor, text.encode(), 0)
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the lock, so that others can write."""
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""Whole lines at the end of a file: a torn one is cut off, and asked-for ones reach the disk.
+"""Append whole lines to a file: cut off a torn line, and flush durable ones to the disk.
 
 A kill loses nothing that was written; only a power cut can lose lines that were not synced.
 """
@@ -15,7 +15,7 @@ _TAIL = 1 << 20  # no line of ours is longer; what is torn beyond that is ended,
 
 
 class LineFile:
-    """An open file that takes lines, `-` for standard output."""
+    """An open file for lines, `-` for standard output."""
 
     def __init__(self, path: str) -> None:
         new = path != "-" and not Path(path).exists()
@@ -30,7 +30,7 @@ class LineFile:
             sync(Path(path).resolve().parent)  # a new file's name is on the disk as well
 
     def write(self, line: bytes, *, durable: bool) -> bool:
-        """Add one line in one write; False if there was no room for all of it."""
+        """Append one line in one write; return False if there was no space for all of it."""
         line = b"\n" + line if self._torn else line
         # Unbuffered: after a kill the file ends with the last whole event.
         written = os.write(self._descriptor, line)
@@ -44,21 +44,21 @@ class LineFile:
         return not self._torn
 
     def sync(self) -> None:
-        """Return when the lines that were to be durable are on the disk."""
+        """Flush durable lines to the disk."""
         if self._unsynced and self._regular:
             os.fsync(self._descriptor)
         self._unsynced = False
 
     def close(self) -> None:
-        """Release the file; `sync` comes before."""
+        """Close the file; call `sync` before."""
         os.close(self._descriptor)
 
 
 def mend_end(path: Path) -> int:
-    """Let a file of JSON lines end with a whole one; returns how many bytes were cut off.
+    """Make a file of JSON lines end with a whole line; return how many bytes were cut off.
 
-    A last object without its newline gets it; the rest of a line that a kill, a full disk or a
-    power cut left behind cannot be read by anyone and goes.
+    A last object without its newline gets one. The rest of a line that a kill, a full disk or a
+    power cut left behind is unreadable, and removed.
     """
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)

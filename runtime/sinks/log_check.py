@@ -1,4 +1,4 @@
-"""Was a chained log altered, cut or reordered, and where?"""
+"""Check whether a chained log was altered, cut or reordered, and where."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from edgeseg.runtime.sinks.hash_chain import GENESIS, ChainHead, Link, lines_of,
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One place where the chain does not hold."""
+    """One place where the chain is broken."""
 
     file: Path
     line: int  # from 1
@@ -22,7 +22,7 @@ class Problem:
 
 @dataclass(kw_only=True)
 class LogCheck:
-    """What the lines of a log say of each other, from the first to the last."""
+    """The state of a check, line by line."""
 
     head: ChainHead | None
     problems: list[Problem] = field(default_factory=list)
@@ -34,11 +34,11 @@ class LogCheck:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing speaks against the log."""
+        """Whether no problem was found."""
         return not self.problems
 
     def take(self, file: Path, number: int, line: bytes) -> None:
-        """Hold one line against those before it."""
+        """Check one line against those before it."""
         link = link_of(line)
         for what in self._against(link, line):
             self.problems.append(Problem(file=file, line=number, what=what))
@@ -74,7 +74,7 @@ class LogCheck:
             yield "is the first line, and says that another stood before it"
 
     def end(self, file: Path, number: int) -> None:
-        """Hold the end against the head."""
+        """Check the end against the head."""
         if not self._chained:
             self.problems.append(
                 Problem(file=file, line=number, what="no line carries a link: not a chained log")
@@ -97,7 +97,7 @@ class LogCheck:
 
 
 def check_log(parts: Sequence[Path], head: ChainHead | None) -> LogCheck:
-    """Read the files of a log in their order."""
+    """Check the files of a log in their order."""
     check, number, part = LogCheck(head=head), 0, parts[0]
     for part in parts:
         number = 0

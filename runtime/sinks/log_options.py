@@ -1,10 +1,11 @@
-"""What event log and counters are told; light, because the help reads it."""
+"""Options of the event log and the counters; the help reads them, so it loads little."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import FILE
 from edgeseg.base.typed_options import typed
 from edgeseg.runtime.sinks.event_file import Rotation
@@ -13,7 +14,7 @@ from edgeseg.runtime.sinks.shift_times import ShiftTimes
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions:
-    """What `events` is told."""
+    """Options of `events`."""
 
     events: str | None = typed(None, "JSON lines; - for standard output.", metavar="FILE")
     events_for: Literal["all", "alarms"] = typed("all", "Frames to write.")
@@ -34,27 +35,33 @@ class EventOptions:
                 ("events_chain", self.events_chain),
             ):
                 if asked:
-                    raise UsageError(f"{name}={asked}: is for a file; add events=FILE")
+                    raise UsageError(
+                        Setting(name, asked), ": is for a file; add ", Setting("events", "FILE")
+                    )
 
     @property
     def rotation(self) -> Rotation:
-        """When the log goes on in a new file."""
+        """The limits after which the log continues in a new file."""
         return Rotation(max_mb=self.events_max_mb, days=self.events_days, keep=self.events_keep)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CounterOptions:
-    """What `counters` is told."""
+    """Options of `counters`."""
 
     counters: Path | None = typed(None, "Parts of shift and recipe, kept here.", kind=FILE)
     shifts: str | None = typed(None, "When shifts begin, local time.", metavar="HH:MM,...")
 
     def __post_init__(self) -> None:
         if self.shifts is not None and self.counters is None:
-            raise UsageError(f"shifts={self.shifts}: are for counters; add counters=FILE")
+            raise UsageError(
+                Setting("shifts", self.shifts),
+                ": are for counters; add ",
+                Setting("counters", "FILE"),
+            )
         _ = self.shift_times
 
     @property
     def shift_times(self) -> ShiftTimes:
-        """When shifts begin."""
+        """The times at which shifts begin."""
         return ShiftTimes() if self.shifts is None else ShiftTimes.parse(self.shifts)

@@ -1,4 +1,4 @@
-"""Drawing: where it is anomalous, how much, and the verdict, without hiding the part."""
+"""Draw where a frame is anomalous, how much, and the verdict, without hiding the part."""
 
 import cv2
 import numpy as np
@@ -45,7 +45,7 @@ def annotate(
     alarm: bool = False,
     strip: bool = True,
 ) -> NDArray[np.uint8]:
-    """A copy of an RGB frame with heat, boxes and, below the picture, a strip with the verdict."""
+    """Copy an RGB frame with heat, boxes and, below the picture, a strip with the verdict."""
     height, width = frame_hwc.shape[:2]
     below = strip_height((height, width)) if strip else 0
     out = np.empty((height + below, width, 3), np.uint8)
@@ -81,7 +81,7 @@ def annotate_result(
     return annotate(
         frame_hwc,
         map_hw=result.map_hw,
-        regions=tuple(_scaled(region, factor) for region in result.regions[:_MAX_BOXES]),
+        regions=tuple(_scale_region(region, factor) for region in result.regions[:_MAX_BOXES]),
         score=result.prediction.score,
         threshold_score=result.threshold_score,
         threshold_pixel=result.threshold_pixel,
@@ -100,17 +100,17 @@ def _factor(side: int, *, min_side: int | None, max_side: int | None) -> float:
 
 
 def strip_height(size_hw: tuple[int, int]) -> int:
-    """Rows below the picture: legible at 256 pixels, in proportion at 4K, even for video."""
+    """Return the rows of the strip: legible at 256 pixels, in proportion at 4K, even for video."""
     return 2 * round(min(size_hw) * 0.045 + 7)
 
 
-def _scaled(region: Region, factor: float) -> Region:
+def _scale_region(region: Region, factor: float) -> Region:
     x, y, w, h = (round(value * factor) for value in region.box_xywh)
     return Region(box_xywh=(x, y, max(1, w), max(1, h)), area_px=region.area_px, peak=region.peak)
 
 
 def _heat_tables() -> tuple[NDArray[np.uint8], ...]:
-    """By heat 0..255: how much of the frame stays, and the red, green and blue to add."""
+    """Return tables by heat 0..255: the share of the frame, and red, green and blue to add."""
     heat = np.linspace(0.0, 1.0, 256)
     alpha = _HEAT_ALPHA * np.sqrt(heat)  # rises at once: the edge of a defect must be visible
     towards_red = np.minimum(1.0, 1.6 * heat)
@@ -146,7 +146,7 @@ def _draw_heat(picture: NDArray[np.uint8], relative_hw: NDArray[np.float32]) -> 
 
 
 def _draw_boxes(picture: NDArray[np.uint8], regions: tuple[Region, ...]) -> None:
-    """Corner brackets around each region: they mark it and leave its edge free."""
+    """Draw corner brackets around each region: they mark it and leave its edge visible."""
     unit = _unit(picture)
     for region in regions:
         x, y, w, h = region.box_xywh
@@ -170,7 +170,7 @@ def _draw_frame(picture: NDArray[np.uint8], colour: Colour) -> None:
 
 
 def _unit(picture: NDArray[np.uint8]) -> int:
-    """Width of a thin line: one pixel up to VGA, four at 4K."""
+    """Return the width of a thin line: one pixel up to VGA, four at 4K."""
     height, width = picture.shape[:2]
     return int(max(1, round(min(height, width) / 500)))
 

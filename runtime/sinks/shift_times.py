@@ -1,14 +1,15 @@
-"""When shifts begin, by the local clock."""
+"""Compute when shifts begin, by the local clock."""
 
 import time
 from dataclasses import dataclass
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 
 @dataclass(frozen=True)
 class ShiftTimes:
-    """When shifts begin, in minutes of the local day; none: by a call alone."""
+    """The times at which shifts begin, in minutes of the local day; may be empty."""
 
     minutes: tuple[int, ...] = ()
 
@@ -20,16 +21,18 @@ class ShiftTimes:
             hour, colon, minute = part.strip().partition(":")
             digits = hour.isdecimal() and minute.isdecimal() and len(minute) == 2
             if not (colon and digits and int(hour) < 24 and int(minute) < 60):
-                raise UsageError(f"shifts={text!r}: expected times such as 06:00,14:00,22:00")
+                raise UsageError(
+                    Setting("shifts", repr(text)), ": expected times such as 06:00,14:00,22:00"
+                )
             minutes.append(60 * int(hour) + int(minute))
         return cls(tuple(sorted(set(minutes))))
 
     def last_before(self, now_s: float) -> float | None:
-        """When the shift of a moment began."""
+        """Return when the shift of a moment began."""
         return max((t for t in self._around(now_s) if t <= now_s), default=None)
 
     def next_after(self, now_s: float) -> float:
-        """When the next one begins; never without times."""
+        """Return when the next shift begins; infinity without times."""
         return min((t for t in self._around(now_s) if t > now_s), default=float("inf"))
 
     def _around(self, now_s: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Pictures of alarms on disk, within a limit of count and bytes."""
+"""Save pictures of alarms on the disk, within a limit of count and bytes."""
 
 import json
 import queue
@@ -21,7 +21,7 @@ _SUFFIXES = (".jpg", ".raw.png", ".json")  # the JSON last: where it is, the pic
 
 
 class SnapshotSink:
-    """Writes an annotated picture, the raw frame and a JSON when an alarm starts.
+    """A sink that writes an annotated picture, the raw frame and a JSON when an alarm starts.
 
     The oldest snapshots are deleted first. A full disk or an unwritable folder costs snapshots,
     each of them counted, and never a frame.
@@ -56,10 +56,10 @@ class SnapshotSink:
             self._on_error(self.name, "the disk is too slow; a snapshot is lost")
 
     def on_source(self, event: SourceEvent) -> None:
-        """Nothing to draw."""
+        """Do nothing: there is nothing to draw."""
 
     def close(self) -> None:
-        """Write what is queued, for ten seconds at most."""
+        """Write the queued snapshots, for ten seconds at most."""
         try:
             self._queue.put(None, timeout=5.0)
             self._thread.join(5.0)
@@ -79,7 +79,7 @@ class SnapshotSink:
                 self._remove(stem)
 
     def _save(self, stem: str, result: FrameResult) -> None:
-        kept = self._kept if self._kept is not None else _stored(self._folder)
+        kept = self._kept if self._kept is not None else _snapshot_sizes(self._folder)
         self._kept = kept
         contents = _contents(result)
         size = sum(len(content) for content in contents.values())
@@ -110,14 +110,14 @@ class SnapshotSink:
 
 
 def snapshot_stem(result: FrameResult) -> str:
-    """A file name that sorts by time, unique per source and frame."""
+    """Make a file name that sorts by time, unique per source and frame."""
     moment = datetime.fromtimestamp(result.wall_s, tz=timezone.utc)
     stamp = f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}Z"
     return f"alarm-{stamp}-s{result.source_index}-f{result.frame_index}"
 
 
-def _stored(folder: Path) -> dict[str, int]:
-    """Bytes per snapshot of earlier runs, oldest first."""
+def _snapshot_sizes(folder: Path) -> dict[str, int]:
+    """Return the bytes of each snapshot of earlier runs, oldest first."""
     stored: dict[str, int] = {}
     if not folder.is_dir():
         return stored
@@ -129,7 +129,7 @@ def _stored(folder: Path) -> dict[str, int]:
 
 
 def _contents(result: FrameResult) -> dict[str, bytes]:
-    """The three files: a picture for people, the frame without loss for refitting, the facts."""
+    """Make the three files: a picture for people, the lossless frame for a refit, the facts."""
     event = json.dumps(frame_event(result), indent=2, allow_nan=False) + "\n"
     return {
         ".jpg": encode_jpeg(annotate_result(result), quality=90),

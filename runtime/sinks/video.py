@@ -1,4 +1,4 @@
-"""Annotated video, drawn and encoded by a thread of its own."""
+"""Record annotated video in a thread that draws and encodes."""
 
 import queue
 import shutil
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.files import atomic_path, resolved
+from edgeseg.base.files import atomic_path, write_target
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.events.records import FrameResult, SourceEvent
 from edgeseg.runtime.sinks.overlay import annotate_result
 
@@ -25,7 +26,7 @@ _LONGEST_GAP_S = 2.0  # a lost camera stands still this long in the video, not f
 
 
 class Recorder:
-    """Writes one file per source while active; `start` and `stop` may come from any thread."""
+    """A sink that writes one file per source while active; any thread may start and stop it."""
 
     name = "video"
 
@@ -40,10 +41,10 @@ class Recorder:
     ) -> None:
         if first is not None and first.suffix.lower() not in _CODECS:
             raise UsageError(
-                f"save={first}: expected a file ending in {', '.join(sorted(_CODECS))}"
+                Setting("save", first), f": expected a file ending in {', '.join(sorted(_CODECS))}"
             )
         if first is not None:
-            resolved(first)  # a pipe or a device is refused before the first frame
+            write_target(first)  # a pipe or a device is refused before the first frame
         self._folder, self._fps_of, self._live, self._on_error = folder, fps_of, live, on_error
         self._target = first
         self._files: dict[int, VideoFile] = {}
@@ -66,7 +67,7 @@ class Recorder:
         self._queue.put("finish", timeout=5.0)
 
     def on_frame(self, result: FrameResult) -> None:
-        """Queue the frame; only files, which can wait, are made to wait for the encoder."""
+        """Queue the frame; only file sources, which can wait, wait for the encoder."""
         if not self.active:
             return
         try:
@@ -75,7 +76,7 @@ class Recorder:
             self._on_error(self.name, "encoding is too slow; frames are missing in the video")
 
     def on_source(self, event: SourceEvent) -> None:
-        """Nothing to draw."""
+        """Do nothing: there is nothing to draw."""
 
     def close(self) -> None:
         """Finish the video, within twenty seconds."""
@@ -121,7 +122,7 @@ class Recorder:
 
 
 class VideoFile:
-    """One video; it appears under its name when it is complete."""
+    """One video; it gets its name when it is complete."""
 
     def __init__(self, path: Path, *, fps: float, live: bool) -> None:
         self._path, self._live = path, live
@@ -134,12 +135,12 @@ class VideoFile:
         self._written = 0
 
     def write(self, picture_hwc: NDArray[np.uint8], now_s: float) -> None:
-        """Add a picture; of a live source as often as real time needs it, else once."""
+        """Add a picture; repeat it for a live source as often as real time needs."""
         if self._writer is None:
             self._open(picture_hwc.shape[:2])
         if self._written % 50 == 0 and shutil.disk_usage(self._path.parent).free < _KEEP_FREE_BYTES:
             raise RuntimeFailure(f"{self._path}: the disk is full")
-        bgr = cv2.cvtColor(_padded(picture_hwc, self._size_hw), cv2.COLOR_RGB2BGR)
+        bgr = cv2.cvtColor(_pad(picture_hwc, self._size_hw), cv2.COLOR_RGB2BGR)
         for _ in range(self._repeats(now_s)):
             self._writer.write(bgr)  # type: ignore[union-attr]  # _open sets it or raises
             self._written += 1
@@ -167,12 +168,12 @@ class VideoFile:
         self._writer = writer
 
     def salvage(self) -> None:
-        """Complete the file if possible, else leave nothing behind."""
+        """Complete the file if possible, else delete it."""
         with suppress(OSError, EdgesegError, cv2.error):
             self.close()
 
     def close(self) -> None:
-        """Complete the file and give it its name, if it shows anything: an earlier one might."""
+        """Complete the file and name it; an empty one does not replace an earlier video."""
         with self._stack:
             if self._writer is not None:
                 self._writer.release()
@@ -181,7 +182,7 @@ class VideoFile:
 
 
 def _plays(path: Path) -> bool:
-    """Whether a picture can be read: OpenCV does not say when it could not write one."""
+    """Whether a picture can be read: OpenCV does not report a failed write."""
     video = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
     try:
         return bool(video.read()[0])
@@ -189,7 +190,7 @@ def _plays(path: Path) -> bool:
         video.release()
 
 
-def _padded(picture_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:
+def _pad(picture_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> NDArray[np.uint8]:
     height, width = size_hw
     if picture_hwc.shape[0] > height or picture_hwc.shape[1] > width:  # the stream grew
         return np.asarray(cv2.resize(picture_hwc, (width, height)), np.uint8)

@@ -1,1 +1,1 @@
-"""One trigger, one result: the state of an inspection station and the records it speaks in."""
+"""One trigger, one result: the state of an inspection station and its records."""

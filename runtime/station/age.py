@@ -1,6 +1,6 @@
-"""How old a trigger is: it is counted from when it came, not from when a busy thread got to it.
+"""Compute the age of a trigger, from its arrival and not from when a busy thread handles it.
 
-A part does not wait: the frame that is taken for an old trigger shows whatever lies there by then.
+A part does not wait: the frame that is taken for an old trigger shows whatever is there by then.
 """
 
 import time
@@ -13,7 +13,7 @@ _MAX_SENT_S = 1e11  # Unix seconds; in milliseconds it would be more
 
 
 def age_refusal(at_ns: int, *, now_ns: int, limit_ns: int) -> Refusal | None:
-    """Why a trigger of that moment is not taken now."""
+    """Return why a trigger of that moment is too old to be taken now, or None."""
     age_ns = now_ns - at_ns
     if age_ns > limit_ns:
         told = f"it came {age_ns / 1e9:.1f} s before it was taken, limit {limit_ns / 1e9:g} s"
@@ -31,9 +31,9 @@ def moment_ns(
     clock_ns: Callable[[], int] = time.monotonic_ns,
     wall: Callable[[], float] = time.time,
 ) -> int:
-    """When a trigger was sent, in the monotonic clock, or when it came where nobody says that.
+    """Return when a trigger was sent, in the monotonic clock, or when it arrived.
 
-    A sender's clock that runs a little ahead does not make its trigger younger than its arrival.
+    A sender's clock that is a little ahead does not make its trigger younger than its arrival.
     """
     if sent_s is None:
         return came_ns
@@ -42,7 +42,7 @@ def moment_ns(
 
 
 def read_sent(value: object) -> float | None:
-    """The key `sent` of a message, in Unix seconds; None: not told."""
+    """Read the key `sent` of a message, in Unix seconds; None if it is missing."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Results to their subscribers: in order, each once, from whichever thread ends them."""
+"""Deliver results to their subscribers: in order, each once, from whichever thread ends them."""
 
 import threading
 from collections import deque
@@ -8,7 +8,7 @@ from edgeseg.runtime.station.records import StationResult
 
 
 class Delivery:
-    """A subscriber may have a lock of its own and call back: it runs without the station's."""
+    """A queue of results, published without the station's lock, since subscribers may call back."""
 
     def __init__(self, events: Publisher) -> None:
         self._events = events
@@ -16,11 +16,11 @@ class Delivery:
         self._delivering = threading.Lock()
 
     def add(self, result: StationResult) -> None:
-        """The next result; the caller sees to the order."""
+        """Queue the next result; the caller keeps the order."""
         self._waiting.append(result)
 
     def flush(self) -> None:
-        """Publish results; whoever delivers now takes those of other threads along."""
+        """Publish the queued results; the thread that publishes now takes those of others too."""
         while self._waiting and self._delivering.acquire(blocking=False):
             try:
                 while self._waiting:

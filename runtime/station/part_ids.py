@@ -1,4 +1,4 @@
-"""A part id that somebody announces for the next part, and that its trigger takes, once."""
+"""Keep a part id that was announced for the next part, until its trigger takes it, once."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ NAME = "part_id"  # the key of its error counter
 
 
 class AnnouncedPart:
-    """Whoever calls holds the station's lock.
+    """The announced part id; the caller holds the station's lock.
 
-    An id is for a trigger after it, within `max_age_s`: an older one belongs to a part that went
-    by without a trigger, and would name the wrong one. The id of the last part again is no new
-    one: networks deliver twice.
+    An id is for a trigger after it, within `max_age_s`: an older one belongs to a part that passed
+    without a trigger, and would name the wrong part. A repeated id of the last part is ignored:
+    networks deliver twice.
     """
 
     def __init__(self, max_age_s: float, on_error: Callable[[str, str], None]) -> None:
@@ -22,7 +22,7 @@ class AnnouncedPart:
         self._used = False  # nobody misses ids where none are announced
 
     def announce(self, part_id: str, now_ns: int) -> None:
-        """The id of the next part; an empty one takes back what waits."""
+        """Set the id of the next part; an empty one withdraws it."""
         self._used = True
         if part_id and part_id == self._taken:
             return
@@ -31,7 +31,7 @@ class AnnouncedPart:
         self._waiting = (part_id, now_ns) if part_id else None
 
     def take(self, at_ns: int) -> tuple[str, PartNote]:
-        """The id for a trigger of that moment, and what is to be said of it."""
+        """Return the id for a trigger of that moment, and a note on it."""
         if not self._used:
             return "", PartNote.NONE
         if self._waiting is None or self._waiting[1] > at_ns:

@@ -1,10 +1,11 @@
-"""What the station takes and hands out: plain frozen values, safe to keep and to share."""
+"""Records that the station takes and returns: frozen values, safe to keep and to share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt
 from edgeseg.runtime.events.codes import (
     NO_INSPECTION,
@@ -29,14 +30,14 @@ NO_TRACE: Mapping[str, object] = MappingProxyType(
 
 
 def part_id_of(text: str) -> str:
-    """A serial number as every adapter can carry it: printable ASCII, MAX_PART_ID of it."""
+    """Reduce a serial number to what every adapter can carry: MAX_PART_ID printable ASCII."""
     kept = "".join(letter for letter in text if letter.isascii() and letter.isprintable())
     return kept.strip()[:MAX_PART_ID]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A recipe as PLCs and people name it; number 0 without a name: the model that was given."""
+    """A recipe by number and name, as PLCs and people know it; number 0 is the given model."""
 
     number: int = 0
     name: str = ""
@@ -47,13 +48,13 @@ class Job:
 
 
 def job_key(text: str) -> int | str:
-    """What a message asks for: a number of up to nine digits is one, all else is a name."""
+    """Parse the job in a message: up to nine digits are a number, all else is a name."""
     return int(text) if text.isdecimal() and len(text) < 10 else text
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerEvent:
-    """One trigger; its id ties it to its result."""
+    """One trigger; its id connects it with its result."""
 
     trigger_id: int  # acquisition id: 1, 2, 3 ... of this run
     part_id: str = ""
@@ -67,7 +68,7 @@ class TriggerEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What the scoring of a trigger's frame found."""
+    """The result of scoring a trigger's frame."""
 
     verdict: str  # a word of edgeseg/decision/judgement.py
     score: float
@@ -84,12 +85,12 @@ class Inspection:
 
     @property
     def reason(self) -> str:
-        """Why there is no verdict to trust, in words."""
+        """The reason why there is no valid verdict, in words."""
         return "" if self.doubt is None else str(self.doubt)
 
 
 def vote(seen: Sequence[Inspection], *, needed: int) -> Inspection:
-    """One inspection for several frames of a part: the worst, or a good one if too few are bad."""
+    """Combine several frames of a part: the worst, or a good one if fewer than `needed` are bad."""
     bad = [each for each in seen if code_of(each.verdict) != VerdictCode.GOOD]
     chosen = bad if len(bad) >= needed else [each for each in seen if each not in bad]
     # A score that is no number is worse than any.
@@ -129,7 +130,7 @@ class StationResult:
         return NO_INSPECTION if self.inspection is None else self.inspection.verdict
 
     def facts(self) -> dict[str, object]:
-        """As plain values: the same for every door, whether a message, an event or a program."""
+        """Return plain values, the same for messages, events and programs."""
         trigger, seen = self.trigger, self.inspection
         return {
             "run_id": self.run_id,
@@ -146,8 +147,8 @@ class StationResult:
             "error_code": int(self.error),
             "reason": self.reason,
             "doubt": None if seen is None or seen.doubt is None else seen.doubt.kind.value,
-            "score": _finite(None if seen is None else seen.score),
-            "threshold": _finite(None if seen is None else seen.threshold),
+            "score": finite(None if seen is None else seen.score),
+            "threshold": finite(None if seen is None else seen.threshold),
             "region_count": 0 if seen is None else seen.region_count,
             "box": None if seen is None or seen.box_xywh is None else list(seen.box_xywh),
             "pose": None if seen is None or seen.pose is None else seen.pose.facts(),
@@ -160,14 +161,9 @@ class StationResult:
         }
 
 
-def _finite(value: float | None) -> float | None:
-    """JSON has no word for NaN."""
-    return value if value is not None and abs(value) < float("inf") else None
-
-
 @dataclass(frozen=True, kw_only=True)
-class StationWords:
-    """The state at one moment, in the words of a PLC."""
+class StationStatus:
+    """The status of the station at one moment, in the terms of a PLC."""
 
     run_id: str  # changes with every start, so that no old result is taken for a new one
     state: State
@@ -190,11 +186,11 @@ class StationWords:
 
     @property
     def unapproved(self) -> bool:
-        """Whether no approved model could judge what comes: nothing may be shown as good."""
+        """Whether no approved model could judge the next part: nothing may be shown as good."""
         return self.error in UNAPPROVED
 
     def facts(self) -> dict[str, object]:
-        """As plain values, for messages."""
+        """Return plain values, for messages."""
         return {
             "run_id": self.run_id,
             "state": self.state.name.lower(),

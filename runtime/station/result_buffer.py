@@ -1,22 +1,24 @@
-"""Results until somebody has read them: one reader's view, bounded."""
+"""Buffer results until one reader has read them."""
 
 import threading
 from collections import deque
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.station.records import StationResult
 
 
 class ResultBuffer:
-    """Shows one result at a time.
+    """A bounded buffer that shows one result at a time.
 
-    Buffered, a result stays until it is acknowledged and later ones queue behind it; when the
-    queue is full the newest is lost, and `overruns` says so. Otherwise the newest is shown.
+    When buffered, a result stays until it is acknowledged, and later ones queue behind it. When the
+    queue is full the newest result is lost, and `overruns` counts it. Otherwise the newest is
+    shown.
     """
 
     def __init__(self, capacity: int, *, buffered: bool = True) -> None:
         if capacity < 1:
-            raise UsageError(f"result_buffer={capacity}: expected at least 1")
+            raise UsageError(Setting("result_buffer", capacity), ": expected at least 1")
         self.capacity, self.buffered = capacity, buffered
         self.overruns = 0
         self._lock = threading.Lock()
@@ -26,7 +28,7 @@ class ResultBuffer:
         self._toggle = False
 
     def offer(self, result: StationResult) -> bool:
-        """Take a result; false when there is no room for it."""
+        """Take a result; return False when the buffer is full."""
         with self._lock:
             if not self.buffered:
                 self._waiting.clear()
@@ -44,7 +46,7 @@ class ResultBuffer:
         self._shown, self._valid, self._toggle = result, True, not self._toggle
 
     def acknowledge(self) -> StationResult | None:
-        """Give up the result on show for the next one, if there is one; returns what was read."""
+        """Show the next result, if there is one; return the one that was read."""
         with self._lock:
             read = self._shown if self._valid else None
             self._valid = False
@@ -53,7 +55,7 @@ class ResultBuffer:
             return read
 
     def view(self) -> tuple[StationResult | None, bool, bool]:
-        """The last result shown, whether it is valid, and the bit that toggles with each."""
+        """Return the last result shown, whether it is valid, and the bit that toggles with each."""
         with self._lock:
             return self._shown, self._valid, self._toggle
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.events.codes import Check, ErrorCode, PartNote, Refusal, State
 from edgeseg.runtime.events.publisher import Publisher
 from edgeseg.runtime.station.age import age_refusal
@@ -26,7 +27,7 @@ from edgeseg.runtime.station.records import (
     Inspection,
     Job,
     StationResult,
-    StationWords,
+    StationStatus,
     TriggerEvent,
     part_id_of,
 )
@@ -38,11 +39,11 @@ Checker = Callable[[], bool]  # whether there is something to check, and the che
 class Station:
     """One inspection station.
 
-    Trigger ready is off while a trigger waits for its frame, and while `depth` of them are under
-    way. `timeout_s` is the longest from when a trigger came to its result, wherever it waits:
-    whatever is older is never inspected. `part_id_age_s` is the longest that an announced part id
-    waits for its trigger. Publishes a TriggerEvent for every trigger that waits for a frame, from
-    the thread that triggered, and every StationResult, in order.
+    Trigger ready is off while a trigger waits for its frame, and while `depth` of them have no
+    result. `timeout_s` is the longest time from the arrival of a trigger to its result, wherever it
+    waits: an older trigger is never inspected. `part_id_age_s` is the longest time that an
+    announced part id waits for its trigger. The station publishes a TriggerEvent for every trigger
+    that waits for a frame, from the thread that triggered, and every StationResult, in order.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Station:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         if not timeout_s > 0:
-            raise UsageError(f"trigger_timeout={timeout_s}: expected more than 0")
+            raise UsageError(Setting("trigger_timeout", timeout_s), ": expected more than 0")
         if depth < 1:
             raise UsageError(f"depth={depth}: expected at least 1")
         self.run_id = secrets.token_hex(8)
@@ -79,21 +80,21 @@ class Station:
     # Whom it asks; before the run begins.
 
     def add_hold(self, full: Callable[[], bool]) -> None:
-        """Refuse triggers while this is true: a reader's buffer is full."""
+        """Refuse triggers while `full()` is true: a reader's buffer is full."""
         self._holds.append(full)
 
     def attach_jobs(self, loader: JobLoader) -> None:
-        """Who loads recipes; it answers at once, and later says `job_loaded` or `job_failed`."""
+        """Set the loader of recipes; it answers at once, then calls `set_job` or `fail_job`."""
         self._loader = loader
 
     def attach_check(self, checker: Checker) -> None:
-        """Who checks on request; it says `begin_check` at once, and later `set_check`."""
+        """Set the checker on request; it calls `begin_check` at once, and later `set_check`."""
         self._checker = checker
 
     # Triggers.
 
     def announce(self, part_id: str) -> bool:
-        """The id of the next part; false: triggers carry their own here."""
+        """Announce the id of the next part; return False where triggers carry their own."""
         with self._lock:
             if self.takes_part_ids:
                 self._part.announce(part_id_of(part_id), self._clock_ns())
@@ -113,8 +114,8 @@ class Station:
     ) -> TriggerEvent:
         """Take a trigger that came `at_ns`; `acquired` when its frames are there already.
 
-        Without a part id it is the part that was announced, if one was. Of several frames,
-        `needed` must not be good for the part not to be. With a refusal it is only answered.
+        Without a part id it is for the announced part, if there is one. Of several frames, the part
+        is not good if `needed` are not. With a refusal the trigger is only answered.
         """
         with self._lock:
             now_ns = self._clock_ns()
@@ -135,16 +136,16 @@ class Station:
         return event
 
     def free(self, inspection: Inspection, *, at_ns: int) -> Refusal | None:
-        """Take the inspection of a frame that nobody had to trigger; why it does not count."""
+        """Take the inspection of a frame without a trigger; return why it does not count."""
         with self._lock:
             pending = self._add("free", "", at_ns, request="", acquired=True)
-            refusal = self._ready.distrust(pending.event, inspection, triggered=False)
+            refusal = self._ready.result_refusal(pending.event, inspection, triggered=False)
             self._end(pending, inspection=inspection, refusal=refusal)
         self._delivery.flush()
         return refusal
 
     def acquire(self, *, grabbed_ns: int) -> TriggerEvent | None:
-        """The oldest trigger that waits for a frame grabbed then: after the trigger, not before."""
+        """Return the oldest trigger that waits for a frame, if the frame was grabbed after it."""
         event = None
         with self._lock:
             self._answer_overdue(self._clock_ns())
@@ -161,7 +162,7 @@ class Station:
             return self._pending.find(trigger_id) is not None
 
     def complete(self, trigger_id: int, inspection: Inspection) -> Refusal | None:
-        """Take the inspection of a trigger; why it does not count, or None."""
+        """Take the inspection of a trigger; return why it does not count, or None."""
         with self._lock:
             self._answer_overdue(self._clock_ns())
             refusal = self._complete(self._pending.find(trigger_id), inspection)
@@ -169,7 +170,7 @@ class Station:
         return refusal
 
     def fail(self, trigger_id: int, error: ErrorCode, reason: str) -> bool:
-        """Answer a trigger without an inspection; false when it was answered already."""
+        """Answer a trigger without an inspection; return False when it was answered already."""
         with self._lock:
             pending = self._pending.find(trigger_id)
             if pending is None:
@@ -187,7 +188,7 @@ class Station:
         self._delivery.flush()
 
     def tick(self) -> None:
-        """Answer triggers whose time is over; from a thread that no inference can hold up."""
+        """Answer overdue triggers; call it from a thread that no inference can block."""
         with self._lock:
             self._answer_overdue(self._clock_ns())
         self._delivery.flush()
@@ -200,61 +201,61 @@ class Station:
             self._ready.offline = None
 
     def stop(self, error: ErrorCode = ErrorCode.STOPPED, reason: str = "the run ended") -> None:
-        """Go offline and answer every trigger under way."""
+        """Go offline and answer every open trigger."""
         with self._lock:
             self._ready.offline = (error, reason)
             for pending in self._pending.open():
                 self._end(pending, refusal=(error, reason))
         self._delivery.flush()
 
-    def source_lost(self, reason: str) -> None:
-        """The camera is gone; frames that are being scored are still answered for."""
+    def lose_source(self, reason: str) -> None:
+        """Note that the camera is gone; frames that are being scored are still answered."""
         with self._lock:
             self._ready.source = (ErrorCode.SOURCE_LOST, reason)
         self.fail_acquiring(ErrorCode.SOURCE_LOST, reason)
 
-    def source_back(self) -> None:
-        """The camera delivers again."""
+    def restore_source(self) -> None:
+        """Note that the camera delivers again."""
         with self._lock:
             self._ready.source = None
 
     def beat(self) -> None:
-        """A sign of life from the scoring loop."""
+        """Count a sign of life from the scoring loop."""
         with self._lock:
             self._heartbeat = (self._heartbeat + 1) % 2**16
 
     def load_job(self, key: int | str) -> bool:
-        """Ask for a recipe by number or name; false: there is none, and none is inspected with."""
+        """Load a recipe by number or name; return False, and inspect nothing, if there is none."""
         self.hold_for_job()
         if self._loader is None:
             accepted = key in (0, "")  # back to the one model there is
             if accepted:
-                self.job_loaded(Job())
+                self.set_job(Job())
         else:
             accepted = self._loader(key)
         if not accepted:
-            self.job_failed(f"there is no job {key}")
+            self.fail_job(f"there is no job {key}")
         return accepted
 
     def hold_for_job(self) -> None:
-        """Refuse triggers until `job_loaded` or `job_failed`."""
+        """Refuse triggers until `set_job` or `fail_job`."""
         with self._lock:
             self._ready.job_loading = True
 
-    def job_loaded(self, job: Job) -> None:
-        """From now on triggers are for this recipe."""
+    def set_job(self, job: Job) -> None:
+        """Finish loading: triggers are for this recipe from now on."""
         ready = self._ready
         with self._lock:
             ready.job, ready.job_loading, ready.job_error = job, False, None
 
-    def job_failed(self, reason: str) -> None:
-        """Nobody knows which part comes next: inspect none until a recipe is loaded."""
+    def fail_job(self, reason: str) -> None:
+        """Inspect nothing until a recipe is loaded: nobody knows which part comes next."""
         with self._lock:
             self._ready.job_loading = False
             self._ready.job_error = (ErrorCode.UNKNOWN_JOB, reason)
 
     def check_now(self) -> bool:
-        """Ask for the golden check of the recipe in use; false: nothing can be checked now."""
+        """Request the golden check of the recipe in use; return False if it is refused."""
         if self._checker is not None and self._checker():
             return True
         with self._lock:
@@ -262,12 +263,12 @@ class Station:
         return False
 
     def begin_check(self) -> None:
-        """A check was asked for: from now on, until it has passed, nothing is good."""
+        """Note that a check was requested: nothing is good until it has passed."""
         with self._lock:
             self._ready.begin_check()
 
     def set_check(self, check: Check, reason: str = "") -> None:
-        """Where the golden check stands; while it runs and after it failed nothing is good."""
+        """Set the state of the golden check; nothing is good while it runs or after it failed."""
         with self._lock:
             self._ready.set_check(check, reason)
 
@@ -286,17 +287,17 @@ class Station:
             return bool(self._pending.open())
 
     def acknowledge(self, result_id: int) -> None:
-        """Somebody has read that result."""
+        """Note that somebody has read that result."""
         with self._lock:
             if result_id == self._result_id:
                 self._unread = False
 
-    def words(self) -> StationWords:
-        """The state now."""
+    def status(self) -> StationStatus:
+        """Return the current status."""
         with self._lock:
             refusal = self._refusal()
-            ready, block = self._ready, self._ready.block()
-            return StationWords(
+            ready, block = self._ready, self._ready.refusal()
+            return StationStatus(
                 run_id=self.run_id,
                 state=self._state(),
                 online=ready.offline is None and ready.source is None,
@@ -327,8 +328,8 @@ class Station:
         return State.RESULT if self._unread else State.READY
 
     def _refusal(self, *, acquired: bool = False) -> Refusal | None:
-        """Why a trigger would not be taken now."""
-        block = self._ready.block(acquired=acquired)
+        """Return why a trigger would be refused now, or None."""
+        block = self._ready.refusal(acquired=acquired)
         if block is not None:
             return block
         if any(full() for full in self._holds):
@@ -349,8 +350,8 @@ class Station:
         if pending is None or not pending.acquired:
             self._late += 1
             too_late = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
-            return self._ready.unproven() or too_late
-        refusal = self._ready.distrust(pending.event, inspection, triggered=True)
+            return self._ready.check_refusal() or too_late
+        refusal = self._ready.result_refusal(pending.event, inspection, triggered=True)
         agreed = pending.take(inspection)
         if agreed is not None or refusal is not None:
             self._end(pending, inspection=agreed, refusal=refusal)
@@ -361,10 +362,10 @@ class Station:
     ) -> Pending:
         self._triggers += 1
         self._trigger_id = self._trigger_id % MAX_ID + 1
-        told, note = (part_id, PartNote.NONE) if part_id is not None else self._part.take(at_ns)
+        given_id, note = (part_id, PartNote.NONE) if part_id is not None else self._part.take(at_ns)
         event = TriggerEvent(
             trigger_id=self._trigger_id,
-            part_id=part_id_of(told),
+            part_id=part_id_of(given_id),
             part_note=note,
             request=request,
             origin=origin,

@@ -1,1 +1,1 @@
-"""Which frames are inspected: those that somebody triggered, and what becomes of their triggers."""
+"""Choose the frames that are inspected, and answer their triggers."""

@@ -1,4 +1,4 @@
-"""One trigger for each part that comes into view, with its best frames.
+"""Trigger once for each part that comes into view, with its best frames.
 
 nothing -> a part is there -> it rests: inspect now, or it passes: inspect when it has gone
         -> and nothing more until the view was empty again
@@ -12,10 +12,11 @@ import cv2
 import numpy as np
 
 from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.intake import Intake
 from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, tied
+from edgeseg.runtime.triggers.intakes import MISSED, UNTRIGGERED, with_trigger
 from edgeseg.runtime.triggers.part_watch import PartView, PartWatch
 from edgeseg.vision.geometry import Roi
 from edgeseg.vision.images import read_image
@@ -35,7 +36,7 @@ class _Candidate:
 
 @dataclass
 class _Part:
-    """What is in view now."""
+    """The part in view now."""
 
     seen: int = 0
     still: int = 0
@@ -50,7 +51,7 @@ PartAnswer = Callable[[Sequence[Frame], int | None], None]
 
 
 class PartIntake:
-    """Watches every frame and lets those through that answer for a part."""
+    """An intake that watches every frame and scores those that show a part best."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class PartIntake:
         self._part: _Part | None = None
 
     def put(self, frame: Frame) -> None:
-        """Look at a frame; keep it, score those kept, or let it go."""
+        """Compare a frame; keep it, score those kept, or drop it."""
         view = self._watch.look(frame.image_hwc)
         part = self._part
         if part is None:
@@ -93,7 +94,7 @@ class PartIntake:
             self._answer(part, at_ns=frame.grabbed_ns)
 
     def _keep(self, part: _Part, frame: Frame, view: PartView) -> None:
-        """The frames that show most of the part; of one that rests, the newest."""
+        """Keep the frames that show most of the part; of a part at rest, the newest."""
         resting = part.still >= REST
         rank = (True, float(part.still)) if resting else (view.whole, view.share)
         part.best.append(_Candidate(frame, rank))
@@ -103,7 +104,7 @@ class PartIntake:
         del part.best[self._frames :]
 
     def _leave(self, part: _Part, *, at_ns: int | None) -> None:
-        """It has passed: its best frames answer for it."""
+        """Inspect a part that has passed by its best frames."""
         if not part.answered:
             if part.seen >= SEEN:
                 self._answer(part, at_ns=at_ns)
@@ -113,7 +114,7 @@ class PartIntake:
         self._part = None
 
     def _answer(self, part: _Part, *, at_ns: int | None) -> None:
-        """Triggered when it was seen: frames that came late are for a part that may be gone."""
+        """Trigger with the kept frames, at the time when the part was seen."""
         part.answered = True
         chosen = sorted((each.frame for each in part.best), key=lambda frame: frame.frame_index)
         part.best.clear()
@@ -123,11 +124,11 @@ class PartIntake:
         self._buffer.count_unread(frame.source_index, UNTRIGGERED)
 
     def count_unread(self, source_index: int, cause: str) -> None:
-        """A damaged frame shows nothing; the part has others."""
+        """Count a damaged frame; the part has others."""
         self._buffer.count_unread(source_index, cause)
 
     def finish(self, source_index: int) -> None:
-        """No more frames: what is in view is answered for now."""
+        """Inspect what is in view: no more frames come."""
         if self._part is not None:
             self._leave(self._part, at_ns=None)
         self._buffer.finish(source_index)
@@ -142,13 +143,13 @@ def make_intake(
     votes: tuple[int, int],
     empty: Path | None,
 ) -> PartIntake:
-    """From options to an intake."""
+    """Make an intake from the options."""
     empty_hwc = None
     if empty is not None:
         try:
             empty_hwc = np.asarray(cv2.cvtColor(read_image(empty), cv2.COLOR_RGB2BGR), np.uint8)
         except DatasetError as error:
-            raise UsageError(f"part_empty={empty}: {error}") from None
+            raise UsageError(Setting("part_empty", empty), ": ", error) from None
     watch = PartWatch(area=area, roi=Roi.parse(roi) if roi else None, empty_hwc=empty_hwc)
     needed, frames = votes
 
@@ -163,7 +164,7 @@ def make_intake(
         wanted = station.waits_for(event.trigger_id)
         for frame in chosen:
             if wanted:
-                buffer.put(tied(frame, event))
+                buffer.put(with_trigger(frame, event))
             else:
                 buffer.count_unread(frame.source_index, MISSED)
 

@@ -1,8 +1,8 @@
-"""Is a part in view? Every frame against the empty view, small and grey.
+"""Detect a part in view: compare every frame, small and grey, with the empty view.
 
     frame --crop, 96 pixels wide--> grey --same light as the empty view--> what differs --> share
 
-The empty view is given as a picture, or is the view at the start; while nothing is there it follows
+The empty view is given as a picture, or is the view at the start. While no part is there it follows
 slow changes of light.
 """
 
@@ -23,7 +23,7 @@ _GAIN = (0.5, 2.0)  # what an exposure control may do when a bright part comes i
 
 @dataclass(frozen=True, kw_only=True)
 class PartView:
-    """What one frame shows."""
+    """The comparison of one frame with the empty view."""
 
     share: float  # of the view that is not as the empty one
     whole: bool  # what differs does not touch the border of the view
@@ -31,7 +31,7 @@ class PartView:
 
 
 class PartWatch:
-    """Compares frames of one camera with its empty view."""
+    """A comparison of one camera's frames with its empty view."""
 
     def __init__(
         self,

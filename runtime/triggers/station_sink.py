@@ -1,4 +1,4 @@
-"""The pipeline's news to the station: verdicts, lost cameras and frames that were not scored."""
+"""Pass the pipeline's events to the station: verdicts, lost cameras and unscored frames."""
 
 import sys
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from edgeseg.runtime.station.records import Inspection, Job
 from edgeseg.runtime.station.station import Station
 
 
-def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 1) -> Inspection:
-    """What a scored frame says, boxes in pixels of the captured frame."""
+def inspection_of(result: FrameResult, *, job: Job | None = None) -> Inspection:
+    """Make an inspection of a scored frame, with boxes in pixels of the captured frame."""
     largest = max(result.regions, key=lambda region: region.area_px, default=None)
     box = None
     if largest is not None:
@@ -28,14 +28,13 @@ def inspection_of(result: FrameResult, *, job: Job | None = None, frames: int = 
         frame_index=result.frame_index,
         doubt=result.doubt,
         job=job,
-        frames=frames,
         trace=None if result.trace is None else result.trace.facts(),
         pose=result.pose,
     )
 
 
 def end_station(station: Station, error: BaseException | None) -> None:
-    """Offline, because the run ended or because it failed."""
+    """Set the station offline, because the run ended or failed."""
     if error is None:
         station.stop()
         return
@@ -44,7 +43,7 @@ def end_station(station: Station, error: BaseException | None) -> None:
 
 
 class StationSink:
-    """Told of a frame before all sinks: a PLC waits for it, and they carry the station's word."""
+    """A sink that decides before all others: a PLC waits, and they carry the decision."""
 
     name = "station"
 
@@ -53,12 +52,12 @@ class StationSink:
     ) -> None:
         self._station, self._sources, self._jobs = station, sources, jobs
         self._away = set(range(sources))
-        station.source_lost("no camera has delivered yet")
+        station.lose_source("no camera has delivered yet")
 
     def decide(self, result: FrameResult) -> Refusal | None:
-        """Answer the frame's trigger; why its verdict does not count, or None.
+        """Answer the frame's trigger; return why its verdict does not count, or None.
 
-        A frame without a trigger is its own.
+        A frame without a trigger counts as its own.
         """
         recipe = None if result.trace is None else result.trace.recipe
         inspection = inspection_of(result, job=self._jobs.get(recipe or ""))
@@ -68,17 +67,17 @@ class StationSink:
         return self._station.complete(result.trigger_id, inspection)
 
     def on_frame(self, result: FrameResult) -> None:
-        """Decided already."""
+        """Do nothing: `decide` has handled the frame."""
 
     def on_source(self, event: SourceEvent) -> None:
         """Go offline when no camera is left, and online with the first."""
         if event.kind in ("source_lost", "source_end"):
             self._away.add(event.source_index)
             if len(self._away) == self._sources:
-                self._station.source_lost(event.reason or "the camera is lost")
+                self._station.lose_source(event.reason or "the camera is lost")
         elif event.kind in ("source_open", "source_back"):
             self._away.discard(event.source_index)
-            self._station.source_back()
+            self._station.restore_source()
 
     def on_unscored(self, frame: UnscoredFrame) -> None:
         """Answer the trigger of a frame that cannot be scored."""
@@ -86,5 +85,5 @@ class StationSink:
             self._station.fail(frame.trigger_id, ErrorCode.INCOMPLETE_FRAME, frame.reason)
 
     def close(self) -> None:
-        """Answer what is under way while the other sinks still listen."""
+        """Answer open triggers while the other sinks still listen."""
         end_station(self._station, sys.exc_info()[1])  # that the run ends with, if it does

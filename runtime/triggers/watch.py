@@ -1,4 +1,4 @@
-"""Time-outs come from a thread of their own: a hung inference must not hold them up."""
+"""Check time-outs in a separate thread, which no hung inference can block."""
 
 import threading
 
@@ -8,7 +8,7 @@ _EVERY_S = 0.01
 
 
 class StationWatch:
-    """Ticks the station until it is closed."""
+    """A thread that ticks the station until it is closed."""
 
     def __init__(self, station: Station) -> None:
         self._station = station

@@ -1,7 +1,7 @@
-"""Who may see the page: loopback freely, anyone else with a token; no other site may act.
+"""Decide who may see the page: loopback freely, others with a token; no other site may act.
 
-One token opens everything. Where there is a second one, for supervisors, the first is an
-operator's: good for all but what changes a decision.
+One token opens everything. Where there is a second token, for supervisors, the first one is for
+operators: it opens everything except what changes a decision.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 
 COOKIE = "edgeseg"  # and edgeseg-supervisor, which can be given back alone
 MIN_TOKEN = 16  # characters: guessing over the network stays hopeless
@@ -23,25 +24,25 @@ Role = Literal["operator", "supervisor"]
 
 
 def token_in(path: Path | None, *, setting: str = "token_file") -> str | None:
-    """A token from a file: arguments are visible to everyone on the computer."""
+    """Read a token from a file, since arguments are visible to everyone on the computer."""
     if path is None:
         return None
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{setting}={path}: cannot be read ({error})") from None
+        raise UsageError(Setting(setting, path), f": cannot be read ({error})") from None
 
 
 class Headers(Protocol):
-    """What we need of a request's headers; http.client's find them in any case."""
+    """The headers of a request, found in upper or lower case."""
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        """The value of one header."""
+        """Return the value of one header."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """The rules of one server."""
+    """The access rules of one server."""
 
     host: str
     token: str | None = field(default=None, repr=False)
@@ -50,8 +51,10 @@ class Access:
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host!r}: everyone on the network could watch, "
-                "expected a token; give token_file=FILE or leave the host at 127.0.0.1"
+                Setting("host", repr(self.host)),
+                ": everyone on the network could watch, expected a token; give ",
+                Setting("token_file", "FILE"),
+                " or leave the host at 127.0.0.1",
             )
         for name, token in (("page", self.token), ("supervisor", self.supervisor_token)):
             if token is not None and (len(token) < MIN_TOKEN or not token.isascii()):
@@ -66,7 +69,7 @@ class Access:
             )
 
     def role(self, headers: Headers, *, query_token: str | None = None) -> Role | None:
-        """Who asks: by a token, or through a loopback name; None: nobody we know."""
+        """Return the role of a request, by its token or loopback name; None if it may not enter."""
         foreign = headers.get("Sec-Fetch-Site") == "cross-site"
         if foreign and headers.get("Sec-Fetch-Mode") != "navigate":
             return None  # another site may link to the page, but not embed its pictures
@@ -82,13 +85,9 @@ class Access:
             return self._least
         return None
 
-    def may_read(self, headers: Headers, *, query_token: str | None = None) -> bool:
-        """Whether a request carries a token, or comes through a loopback name."""
-        return self.role(headers, query_token=query_token) is not None
-
     def may_act(self, headers: Headers) -> bool:
         """Whether a request that changes something was made by our own page or by a tool."""
-        if not self.may_read(headers) or headers.get(ACTION_HEADER) is None:
+        if self.role(headers) is None or headers.get(ACTION_HEADER) is None:
             return False
         if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             return False
@@ -96,23 +95,23 @@ class Access:
         return origin is None or _place(origin) == headers.get("Host", "")
 
     def cookie_for(self, offered: str) -> str | None:
-        """`name=value`, which a browser keeps in the place of a token; None: it opens nothing."""
+        """Return the `name=value` that replaces a token in the browser; None for a wrong token."""
         for token, role in self._tokens():
             if _same(offered, token):
                 return f"{self.cookie_name(role)}={cookie_value(token)}"
         return None
 
     def cookie_name(self, role: Role) -> str:
-        """One for each token."""
+        """Return the cookie's name; each token has its own."""
         return COOKIE if role == self._least else f"{COOKIE}-{role}"
 
     @property
     def _least(self) -> Role:
-        """What everyone is who is let in."""
+        """The lowest role that a request can have."""
         return "supervisor" if self.supervisor_token is None else "operator"
 
     def _tokens(self) -> list[tuple[str, Role]]:
-        """The strongest first."""
+        """Return the tokens with their roles, the strongest first."""
         pairs: list[tuple[str | None, Role]] = [
             (self.supervisor_token, "supervisor"),
             (self.token, self._least),
@@ -121,7 +120,7 @@ class Access:
 
 
 def cookie_value(token: str) -> str:
-    """Derived from the token, so that the browser does not store the token itself."""
+    """Derive a value from the token, so that the browser does not store the token itself."""
     return hmac.new(token.encode(), b"edgeseg page cookie", hashlib.sha256).hexdigest()
 
 
@@ -136,7 +135,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _host_name(host_header: str) -> str:
-    """`name:port` or `[::1]:port` to the name."""
+    """Return the name in `name:port` or `[::1]:port`."""
     try:
         return urlsplit(f"//{host_header}").hostname or ""
     except ValueError:
@@ -144,7 +143,7 @@ def _host_name(host_header: str) -> str:
 
 
 def _place(origin: str) -> str | None:
-    """`http://name:port` to the name and the port; None: no such thing."""
+    """Return name and port of `http://name:port`; None if it is no address."""
     try:
         return urlsplit(origin).netloc
     except ValueError:
@@ -160,5 +159,5 @@ def _cookie_of(headers: Headers, name: str) -> str:
 
 
 def _same(offered: str, expected: str) -> bool:
-    """Compare in constant time, so that the answer's delay tells nothing."""
+    """Compare in constant time, so that the delay of an answer reveals nothing."""
     return hmac.compare_digest(offered.encode("utf-8", "replace"), expected.encode())

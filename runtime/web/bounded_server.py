@@ -1,4 +1,4 @@
-"""An HTTP server that cannot be filled: a bounded number of connections, each with its thread."""
+"""Serve HTTP to a bounded number of connections, each with its thread."""
 
 import io
 import socket
@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.web.connections import Connections, TimedReader
 from edgeseg.runtime.web.routes import Refused
 
@@ -36,7 +37,7 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: c
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Serves from `start` until `stop` as many as `Connections` admits.
+    """A server from `start` until `stop`, with as many connections as `Connections` admits.
 
     `name` is the key of its error counter, `setting` the one that chose its port.
     """
@@ -64,7 +65,8 @@ class BoundedServer(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise RuntimeFailure(
-                f"{setting}={port}: cannot listen on {host}:{port} ({reason}); try another port"
+                Setting(setting, port),
+                f": cannot listen on {host}:{port} ({reason}); try another port",
             ) from None
         self._thread = threading.Thread(
             target=self.serve_forever, kwargs={"poll_interval": 0.1}, name=name, daemon=True
@@ -75,7 +77,7 @@ class BoundedServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Accept no more; connections under way end with their threads."""
+        """Accept no more; open connections end with their threads."""
         self.shutdown()
         self.server_close()
         self._thread.join(5.0)
@@ -88,7 +90,7 @@ class BoundedServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Refuse at once when too many are connected: threads are not free."""
+        """Refuse at once when too many are connected, since each needs a thread."""
         if not self.connections.admit(request, client_address[0]):
             with suppress(OSError):
                 request.setblocking(False)
@@ -105,14 +107,14 @@ class BoundedServer(ThreadingHTTPServer):
             self.connections.release(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A viewer that went away is no error; anything else is counted, without a traceback."""
+        """Count an error without a traceback; a viewer that went away is none."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             self._on_error(self._name, f"a request failed ({type(error).__name__})")
 
 
 class BoundedHandler(BaseHTTPRequestHandler):
-    """One connection, which holds its place by asking and not by being slow."""
+    """One connection; a slow client does not keep its place."""
 
     server: BoundedServer
     protocol_version = "HTTP/1.1"
@@ -144,9 +146,9 @@ class BoundedHandler(BaseHTTPRequestHandler):
             self.server.connections.set_busy(self.connection, False)
 
     def parse_request(self) -> bool:
-        """The head has come; what has no body can be answered now.
+        """Parse the head; a request without a body can be answered now.
 
-        A body that nobody asked for is thrown away: it would be read as the next request.
+        An unwanted body is thrown away: it would be read as the next request.
         """
         self._unread = 0
         if not super().parse_request():
@@ -154,7 +156,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         if not _is_address(self.path):
             self.send_error(HTTPStatus.BAD_REQUEST, "no address")
             return False
-        self.length = length = announced_length(self.headers)
+        self.length = length = body_length(self.headers)
         self._unread = length or 0
         self.close_connection |= length is None  # where the next request would begin is not known
         if self.command == "POST":
@@ -169,16 +171,16 @@ class BoundedHandler(BaseHTTPRequestHandler):
         return True
 
     def send_response(self, code: int, message: str | None = None) -> None:
-        """Begin an answer; what comes after it is no older than it."""
-        self._reader.look()
+        """Begin an answer; the next request cannot be older than that."""
+        self._reader.note_empty()
         super().send_response(code, message)
 
     def complete(self) -> None:
-        """The whole request is there: whoever waits for the answer keeps the connection."""
+        """Note that the whole request is there: the connection is kept until the answer is sent."""
         self.server.connections.set_busy(self.connection, True)
 
     def take_body(self, length: int) -> bytes:
-        """The body; what was cut on its way would be another request, and is refused."""
+        """Read the body; refuse one that is shorter than its length."""
         self._unread = 0  # what was cut does not come any more
         body = self.rfile.read(length)
         self.complete()
@@ -188,18 +190,18 @@ class BoundedHandler(BaseHTTPRequestHandler):
         return body
 
     def _discard(self) -> None:
-        """Take in what was refused: a client that is still sending does not hear us."""
+        """Read a refused body to its end: a client that is still sending reads no answer."""
         self.close_connection = True
         left = min(self._unread, _DISCARDED)
         while left and (data := self.rfile.read(min(left, 1 << 16))):
             left -= len(data)
 
 
-def announced_length(headers: Message) -> int | None:
-    """How long the body is, 0 without one; None: the head does not say it in one clear way.
+def body_length(headers: Message) -> int | None:
+    """Return the length of the body, 0 without one; None if the head is not clear.
 
-    Whoever stands between a client and us may read such a head otherwise, and take a part of one
-    request for another.
+    A proxy between a client and us may read such a head otherwise, and take a part of one request
+    for another.
     """
     no_header = any(isinstance(defect, _NO_HEADER) for defect in headers.defects)
     if no_header or "Transfer-Encoding" in headers:

@@ -1,7 +1,7 @@
-"""Who may hold a connection to the page: a bounded number, and nobody by doing nothing.
+"""Limit the connections to the page: a bounded number, and none for idle clients.
 
-A connection that is not being answered gives way to a new one, the oldest first; one that is being
-answered stays. Whoever asks from this computer finds a place to ask for the health in any case.
+A new connection replaces the oldest one that is idle; one that is being answered stays. For health
+checks from this computer there is always a place.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def admit(self, connection: socket.socket, address: str) -> bool:
-        """Take a new connection in, if need be in the place of an idle one."""
+        """Admit a new connection, if necessary in the place of an idle one."""
         with self._lock:
             local = is_loopback(address)
             if not local:
@@ -47,9 +47,9 @@ class Connections:
                 if len(same) >= PER_ADDRESS and not self._send_away(same):
                     return False
             place: Place = "full"
-            held = self._held("full")
+            held = self._at_place("full")
             if len(held) >= MAX_CONNECTIONS and not self._send_away(held):
-                reserved = self._held("health")
+                reserved = self._at_place("health")
                 if not local or (len(reserved) >= RESERVE and not self._send_away(reserved)):
                     return False
                 place = "health"
@@ -59,29 +59,29 @@ class Connections:
             return True
 
     def since_ns(self, connection: socket.socket) -> int | None:
-        """When a connection was taken in; None: it had to leave."""
+        """Return when a connection was admitted; None if it was closed for another."""
         with self._lock:
             held = self._open.get(id(connection))
             return None if held is None else held.since_ns
 
     def place(self, connection: socket.socket) -> Place:
-        """What a connection may ask for."""
+        """Return what a connection may ask for."""
         with self._lock:
             held = self._open.get(id(connection))
             return "health" if held is None else held.place
 
     def set_busy(self, connection: socket.socket, busy: bool) -> None:
-        """A request has come in whole and is being answered, or has been."""
+        """Note that a connection waits for its answer, or has got it."""
         with self._lock:
             if id(connection) in self._open:
                 self._open[id(connection)].busy = busy
 
     def release(self, connection: socket.socket) -> None:
-        """The connection has ended."""
+        """Forget a connection that has ended."""
         with self._lock:
             self._open.pop(id(connection), None)
 
-    def _held(self, place: Place) -> list[_Connection]:
+    def _at_place(self, place: Place) -> list[_Connection]:
         return [held for held in self._open.values() if held.place == place]
 
     def _send_away(self, candidates: Iterable[_Connection]) -> bool:
@@ -95,10 +95,10 @@ class Connections:
 
 
 class TimedReader(io.RawIOBase):
-    """Reads a request within a time for all of it: a byte now and then does not extend it.
+    """A reader with one deadline for the whole request: single bytes do not extend it.
 
-    It also knows when what it read last came, at the latest: a request that waited in the system's
-    buffer, while the one before it was answered, is older than the moment it is read.
+    It also knows when the bytes of the last read arrived, at the latest: a request that waited in
+    the system's buffer, while the one before it was answered, is older than the moment it is read.
     """
 
     def __init__(
@@ -109,17 +109,17 @@ class TimedReader(io.RawIOBase):
         clock_ns: Callable[[], int] = time.monotonic_ns,
         since_ns: int | None = None,
     ) -> None:
-        """`since_ns`: when the connection was taken."""
+        """Read from a connection that was admitted at `since_ns`."""
         self._connection, self._clock, self._clock_ns = connection, clock, clock_ns
         self._deadline_s: float | None = None
         self.came_ns = self._empty_ns = clock_ns() if since_ns is None else since_ns
 
     def allow(self, seconds: float | None) -> None:
-        """From now on, until the request is complete; None: as long as it takes."""
+        """Set the time for the rest of the request; None sets no limit."""
         self._deadline_s = None if seconds is None else self._clock() + seconds
 
-    def look(self) -> None:
-        """Before an answer: what is not there yet comes later than now."""
+    def note_empty(self) -> None:
+        """Note before an answer that nothing waits: bytes that are not there yet arrive later."""
         usual = self._connection.gettimeout()
         self._connection.settimeout(0)
         try:
@@ -132,11 +132,11 @@ class TimedReader(io.RawIOBase):
             self._connection.settimeout(usual)
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """What there is, or TimeoutError."""
+        """Read the bytes that are there, or wait; raise TimeoutError at the deadline."""
         usual = self._connection.gettimeout()
         left = None if self._deadline_s is None else self._deadline_s - self._clock()
         if left is not None and left <= 0:

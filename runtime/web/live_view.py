@@ -1,4 +1,4 @@
-"""The live view: one thread encodes the newest frame, each viewer takes it when it can."""
+"""Encode the newest frame in one thread; each viewer takes it when it can."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ _IDLE_S = 0.5
 
 @dataclass
 class _Channel:
-    """One source: the newest scored frame, the newest JPEG, and who is watching."""
+    """One source: the newest scored frame, the newest JPEG, and the number of viewers."""
 
     newest: FrameResult | None = None
     encoded: FrameResult | None = None  # which frame the JPEG shows
@@ -29,7 +29,7 @@ class _Channel:
 
 
 class LiveView:
-    """Channels by source index. Scoring only ever swaps a reference and sets a flag."""
+    """Channels by source index; scoring only swaps a reference and sets a flag."""
 
     def __init__(self, *, on_error: Callable[[str, str], None]) -> None:
         self._on_error = on_error
@@ -40,7 +40,7 @@ class LiveView:
         self._thread = threading.Thread(target=self._run, name="page-encoder", daemon=True)
 
     def start(self) -> None:
-        """Begin encoding whenever somebody watches."""
+        """Start the thread that encodes while somebody watches."""
         self._thread.start()
 
     def offer(self, result: FrameResult) -> None:
@@ -54,13 +54,13 @@ class LiveView:
             self._wanted.set()
 
     def newest(self, source_index: int) -> FrameResult | None:
-        """The last scored frame of a source."""
+        """Return the last scored frame of a source."""
         channel = self._channels.get(source_index)
         return channel.newest if channel else None
 
     @property
     def viewers(self) -> int:
-        """How many streams are being watched."""
+        """The number of open live views."""
         return sum(channel.viewers for channel in list(self._channels.values()))
 
     @contextmanager
@@ -109,7 +109,7 @@ class LiveView:
             time.sleep(max(0.0, 1.0 / MAX_FPS - (time.monotonic() - begin_s)))
 
     def encode_watched(self) -> None:
-        """Encode the newest frame of every source that has viewers: a round of the thread."""
+        """Encode the newest frame of every source that has viewers; one round of the thread."""
         for channel in list(self._channels.values()):
             if channel.viewers and channel.newest is not channel.encoded:
                 self._encode(channel)

@@ -1,6 +1,5 @@
-"""What the page remembers: scores over time, the last alarms and events, all bounded."""
+"""Keep what the page shows: scores over time, the last alarms and events, all bounded."""
 
-import math
 import queue
 import threading
 from collections import deque
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import words_of
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
@@ -31,9 +31,7 @@ class ScoreHistory:
     def add(self, result: FrameResult) -> None:
         """Take one scored frame."""
         index = int(result.wall_s / BUCKET_S)
-        score: float | None = result.prediction.score
-        if score is None or not math.isfinite(score):
-            score = None
+        score = finite(result.prediction.score)
         bad = result.verdict != "good"
         last = self._buckets[-1] if self._buckets else None
         if last is not None and index <= last[0]:  # also when the wall clock was set back
@@ -44,35 +42,21 @@ class ScoreHistory:
             self._buckets.append((index, score, bad))
 
     def since(self, after: int) -> list[list[Any]]:
-        """Buckets as [number, score, bad], from the one numbered `after` on: it may have grown."""
+        """Return buckets [number, score, bad] from number `after` on; that one may have changed."""
         return [list(bucket) for bucket in list(self._buckets) if bucket[0] >= after]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmCard:
-    """One alarm as the page lists it."""
+    """One alarm as the page lists it, and its picture, which has an address of its own."""
 
     number: int
-    wall_s: float
-    source: str
-    source_index: int
-    frame_index: int
-    score: float | None
-    threshold: float
-    verdict: str
-    oddness: str | None
-    reason: str  # why there is no verdict
-    region_count: int
+    summary: dict[str, object]
     jpeg: bytes
-
-    def summary(self) -> dict[str, object]:
-        """All but the picture, which has an address of its own."""
-        values = {key: value for key, value in vars(self).items() if key != "jpeg"}
-        return {**values, "picture": f"/alarms/{self.number}.jpg"}
 
 
 class AlarmHistory:
-    """The last alarms; a thread of its own draws their pictures."""
+    """The last alarms; a thread draws their pictures."""
 
     def __init__(self, *, on_error: Callable[[str, str], None]) -> None:
         self._on_error = on_error
@@ -81,18 +65,18 @@ class AlarmHistory:
         self._thread = threading.Thread(target=self._run, name="page-alarms", daemon=True)
 
     def start(self) -> None:
-        """Begin to draw."""
+        """Start drawing."""
         self._thread.start()
 
     def offer(self, result: FrameResult) -> None:
-        """Queue an alarm; one of a flood is lost on the page, and counted."""
+        """Queue an alarm; if the queue is full it is counted, and not listed."""
         try:
             self._waiting.put_nowait(result)
         except queue.Full:
             self._on_error("page", "alarms come faster than pictures are drawn; one is not listed")
 
     def close(self) -> None:
-        """Finish the pictures under way."""
+        """Finish the queued pictures."""
         try:
             self._waiting.put(None, timeout=2.0)
             self._thread.join(2.0)
@@ -111,33 +95,34 @@ class AlarmHistory:
                 self._on_error("page", f"an alarm could not be drawn ({type(error).__name__})")
                 continue
             number += 1
-            self._cards.append(_card(number, result, jpeg))
+            self._cards.append(
+                AlarmCard(number=number, summary=_summary(number, result), jpeg=jpeg)
+            )
 
     def summaries(self) -> list[dict[str, object]]:
-        """Newest first."""
-        return [card.summary() for card in reversed(list(self._cards))]
+        """Return the alarms, the newest first."""
+        return [card.summary for card in reversed(list(self._cards))]
 
     def picture(self, number: int) -> bytes | None:
-        """The JPEG of an alarm that is still kept."""
+        """Return the JPEG of an alarm that is still kept."""
         return next((card.jpeg for card in list(self._cards) if card.number == number), None)
 
 
-def _card(number: int, result: FrameResult, jpeg: bytes) -> AlarmCard:
-    score = result.prediction.score
-    return AlarmCard(
-        number=number,
-        wall_s=result.wall_s,
-        source=result.source,
-        source_index=result.source_index,
-        frame_index=result.frame_index,
-        score=score if math.isfinite(score) else None,
-        threshold=result.threshold_score,
-        verdict=result.verdict,
-        oddness=words_of(result.p_value),
-        reason=result.reason,
-        region_count=result.region_count,
-        jpeg=jpeg,
-    )
+def _summary(number: int, result: FrameResult) -> dict[str, object]:
+    return {
+        "number": number,
+        "wall_s": result.wall_s,
+        "source": result.source,
+        "source_index": result.source_index,
+        "frame_index": result.frame_index,
+        "score": finite(result.prediction.score),
+        "threshold": result.threshold_score,
+        "verdict": result.verdict,
+        "oddness": words_of(result.p_value),
+        "reason": result.reason,  # why there is no verdict
+        "region_count": result.region_count,
+        "picture": f"/alarms/{number}.jpg",
+    }
 
 
 class EventHistory:
@@ -155,6 +140,6 @@ class EventHistory:
             self._events.append({"number": self._count, **event})
 
     def since(self, after: int) -> list[dict[str, object]]:
-        """Events with a higher number, oldest first."""
+        """Return events with a higher number, the oldest first."""
         with self._lock:
             return [event for event in self._events if int(str(event["number"])) > after]

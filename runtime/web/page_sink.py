@@ -1,7 +1,7 @@
-"""The page of a running stream: a sink that shows what it sees to browsers and Prometheus.
+"""Show a running stream to browsers and Prometheus: the sink behind the page.
 
-results, events --> what is remembered, bounded (page_history, live_view)
-routes: the page, its numbers, pictures and buttons <-- remembered, the run, the station
+results, events --> history of limited length (page_history, live_view)
+routes: the page, its numbers, pictures and buttons <-- history, the run, the station
 """
 
 import math
@@ -12,6 +12,8 @@ from http import HTTPStatus
 from importlib.resources import files
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import finite
 from edgeseg.decision.judgement import words_of
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
@@ -28,7 +30,7 @@ from edgeseg.runtime.events.records import (
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.sinks.video import Recorder
-from edgeseg.runtime.station.records import StationWords
+from edgeseg.runtime.station.records import StationStatus
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
@@ -36,9 +38,9 @@ from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistor
 from edgeseg.runtime.web.prometheus import Exporter
 from edgeseg.runtime.web.routes import (
     Answer,
-    Asked,
     LivePictures,
     Refused,
+    Request,
     Route,
     health_answer,
     html_answer,
@@ -52,32 +54,32 @@ _SNAPSHOT_S = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordingWish:
-    """What /recording takes."""
+class RecordingRequest:
+    """The body of /recording."""
 
     active: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeWish:
-    """What /recipe takes."""
+class RecipeRequest:
+    """The body of /recipe."""
 
     recipe: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckWish:
-    """What /check takes."""
+class CheckRequest:
+    """The body of /check."""
 
     check: bool
 
 
 class PageSink:
-    """Serves the page from construction until close.
+    """A sink that serves the page from construction until close.
 
-    `view` gives the numbers of the run, `drift` the drift states, `recorder` makes the recording
-    button work, `station` tells and takes what a PLC may; these three may be absent. `recipes` can
-    be changed to. `on_error` counts what goes wrong in its threads.
+    `view` gives the numbers of the run. `drift` gives the drift states, `recorder` makes the
+    recording button work, `station` answers and takes what a PLC may; these three may be absent.
+    `recipes` are the names to change to. `on_error` counts errors of its threads.
     """
 
     name = "page"
@@ -113,7 +115,7 @@ class PageSink:
             drift=self._drift_states,
             viewers=lambda: self._live.viewers,
             recording=lambda: recorder is not None and recorder.active,
-            station=self._words,
+            station=self._status,
         )
         self._server = SiteServer(
             self._routes(), access=Access(host=host, token=token), port=port, on_error=on_error
@@ -124,15 +126,15 @@ class PageSink:
 
     @property
     def url(self) -> str:
-        """Where to point a browser; the token is not part of it."""
+        """The address for a browser, without the token."""
         return self._server.url
 
     def change_model(self, change: ModelChange) -> None:
-        """Show another model's figures from now on."""
+        """Show another model's figures from the next frame on."""
         self._metadata = change.metadata
 
     def on_frame(self, result: FrameResult) -> None:
-        """Remember the score and offer the frame to viewers: some microseconds."""
+        """Keep the score and offer the frame to viewers; takes some microseconds."""
         scores = self._scores.get(result.source_index)
         if scores is None:
             scores = self._scores[result.source_index] = ScoreHistory()
@@ -151,18 +153,18 @@ class PageSink:
         self._events.add(event.facts())
 
     def close(self) -> None:
-        """Stop serving; viewers are told by the end of their streams."""
+        """Stop serving; the streams of viewers end."""
         self._server.closing = True
         self._live.close()
         self._alarms.close()
         self._server.stop()
 
     def _routes(self) -> tuple[Route, ...]:
-        """All that can be asked of the page."""
-        reads: dict[str, Callable[[Asked], Answer | LivePictures]] = {
-            "/": lambda asked: html_answer(self._html),
+        """List the routes of the page."""
+        reads: dict[str, Callable[[Request], Answer | LivePictures]] = {
+            "/": lambda request: html_answer(self._html),
             "/state": self._answer_state,
-            "/events": lambda asked: json_answer(self.events(after=asked.whole("after"))),
+            "/events": lambda request: json_answer(self.events(after=request.whole("after"))),
             "/metrics": self._answer_metrics,
             r"/stream\.mjpg": self._answer_stream,
             r"/alarms/(\d{1,9})\.jpg": self._answer_alarm,
@@ -179,56 +181,58 @@ class PageSink:
                 method="GET",
                 path="/healthz",
                 public=True,
-                answer=lambda asked: health_answer(*self.health()),
+                answer=lambda request: health_answer(*self.health()),
             ),
             *(Route(method="GET", path=path, answer=answer) for path, answer in reads.items()),
             *(Route(method="POST", path=path, answer=answer) for path, answer in actions.items()),
         )
 
-    def _answer_state(self, asked: Asked) -> Answer:
-        source, after = asked.whole("source"), asked.whole("after")
+    def _answer_state(self, request: Request) -> Answer:
+        source, after = request.whole("source"), request.whole("after")
         return json_answer(self.state(source_index=source, after=after))
 
-    def _answer_metrics(self, asked: Asked) -> Answer:
+    def _answer_metrics(self, request: Request) -> Answer:
         return Answer(content_type=self._exporter.content_type, body=self._exporter.text())
 
-    def _answer_stream(self, asked: Asked) -> LivePictures:
-        if asked.whole("source") >= len(self._recent_snapshot().sources):
+    def _answer_stream(self, request: Request) -> LivePictures:
+        if request.whole("source") >= len(self._recent_snapshot().sources):
             raise Refused(HTTPStatus.NOT_FOUND, "no such source")
-        return LivePictures(self._live.watch(asked.whole("source")))
+        return LivePictures(self._live.watch(request.whole("source")))
 
-    def _answer_alarm(self, asked: Asked) -> Answer:
-        return jpeg_answer(self._alarms.picture(int(asked.caught[0])))
+    def _answer_alarm(self, request: Request) -> Answer:
+        return jpeg_answer(self._alarms.picture(int(request.caught[0])))
 
-    def _answer_drift(self, asked: Asked) -> Answer:
-        source = int(asked.caught[0])
+    def _answer_drift(self, request: Request) -> Answer:
+        source = int(request.caught[0])
         newest, state = self._live.newest(source), self._drift_states().get(source)
         if newest is None or state is None:
             return jpeg_answer(None)
         return jpeg_answer(encode_jpeg(drift_picture(newest.frame_hwc, state), quality=85))
 
-    def _record(self, asked: Asked) -> Answer:
-        active = asked.values(RecordingWish, '{"active": true or false}').active
+    def _record(self, request: Request) -> Answer:
+        active = request.values(RecordingRequest, '{"active": true or false}').active
         if self._recorder is not None and active != self._recorder.active:
             (self._recorder.start if active else self._recorder.stop)()
         return json_answer({"active": self._recorder is not None and self._recorder.active})
 
-    def _load_recipe(self, asked: Asked) -> Answer:
-        name = asked.values(RecipeWish, '{"recipe": "NAME"}').recipe
+    def _load_recipe(self, request: Request) -> Answer:
+        name = request.values(RecipeRequest, '{"recipe": "NAME"}').recipe
         if self._station is None or not self._recipes:
-            raise UsageError("this stream runs one model; start it with recipes=FOLDER")
+            raise UsageError(
+                "this stream runs one model; start it with ", Setting("recipes", "FOLDER")
+            )
         return json_answer({"accepted": self._station.load_job(name)})
 
-    def _check_now(self, asked: Asked) -> Answer:
-        asked.values(CheckWish, '{"check": true}')
+    def _check_now(self, request: Request) -> Answer:
+        request.values(CheckRequest, '{"check": true}')
         if self._station is None:
             raise UsageError("this stream has no station to check")
         return json_answer({"accepted": self._station.check_now()})
 
     def state(self, *, source_index: int, after: int) -> dict[str, object]:
-        """Live numbers for the page; scores of one source from a bucket on."""
+        """Return live numbers for the page, and the scores of one source from a bucket on."""
         now = self._recent_snapshot()
-        scores, words = self._scores.get(source_index), self._words()
+        scores, status = self._scores.get(source_index), self._status()
         return {
             "title": self._title or self._metadata.name,
             "model": now.model,
@@ -245,9 +249,9 @@ class PageSink:
             "stages": {name: vars(summary) for name, summary in now.stages.items()},
             "errors": dict(now.errors),
             "recording": None if self._recorder is None else self._recorder.active,
-            "recipes": self._recipe_choice(words),
-            "station": None if words is None else words.facts(),
-            "unapproved": words is not None and words.unapproved,
+            "recipes": self._recipe_choice(status),
+            "station": None if status is None else status.facts(),
+            "unapproved": status is not None and status.unapproved,
             "alarms": self._alarms.summaries(),
             "viewers": self._live.viewers,
             "bucket_s": BUCKET_S,
@@ -256,13 +260,13 @@ class PageSink:
         }
 
     def events(self, *, after: int) -> list[dict[str, object]]:
-        """Events with a higher number."""
+        """Return events with a higher number."""
         return self._events.since(after)
 
     def health(self) -> tuple[bool, str]:
-        """Whether a frame was scored within the last `stale_after_s` seconds.
+        """Return whether a frame was scored within the last `stale_after_s` seconds, and why not.
 
-        Where frames are scored on demand, whether the cameras are there to be asked.
+        Where frames are scored on demand, return whether the cameras are connected.
         """
         now = self._view.snapshot()
         if now.on_demand:
@@ -279,16 +283,16 @@ class PageSink:
             return False, f"lost: {', '.join(lost)}"
         return True, "starting" if lost else "ok, waits for triggers"
 
-    def _recipe_choice(self, words: StationWords | None) -> dict[str, object] | None:
-        if words is None or not self._recipes:
+    def _recipe_choice(self, status: StationStatus | None) -> dict[str, object] | None:
+        if status is None or not self._recipes:
             return None
-        return {"names": self._recipes, "current": words.job.name, "loading": words.job_loading}
+        return {"names": self._recipes, "current": status.job.name, "loading": status.job_loading}
 
-    def _words(self) -> StationWords | None:
-        return None if self._station is None else self._station.words()
+    def _status(self) -> StationStatus | None:
+        return None if self._station is None else self._station.status()
 
     def _recent_snapshot(self) -> PipelineSnapshot:
-        """One snapshot serves all viewers for a moment: making it holds up scoring a little."""
+        """Return a snapshot that all viewers share for a moment; each one delays scoring."""
         taken_s, snapshot = self._snapshot
         if snapshot is None or time.monotonic() - taken_s > _SNAPSHOT_S:
             snapshot = self._view.snapshot()
@@ -305,7 +309,7 @@ class PageSink:
             **vars(source),
             "dropped": dict(source.dropped),
             "verdicts": dict(source.verdicts),
-            "score": score if math.isfinite(score) else None,
+            "score": finite(score),
             "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
             "oddness": words_of(newest.p_value) if newest is not None else None,
@@ -316,9 +320,9 @@ class PageSink:
         }
 
     def _verdict(self, newest: FrameResult | None) -> str | None:
-        """Of the newest frame, unless the station has stopped since."""
-        words = self._words()
-        if words is not None and words.unapproved:
+        """Return the newest frame's verdict, unless the station has stopped since."""
+        status = self._status()
+        if status is not None and status.unapproved:
             return NO_INSPECTION
         return None if newest is None else newest.verdict
 

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, made when they are asked for."""
+"""Export the numbers of a run to Prometheus, at the moment of each request."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -8,11 +8,11 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.extras import install_command
 from edgeseg.runtime.drift.watch import DRIFT_KINDS, DriftState
 from edgeseg.runtime.events.records import PipelineSnapshot
-from edgeseg.runtime.station.records import StationWords
+from edgeseg.runtime.station.records import StationStatus
 
 
 class Exporter:
-    """Turns snapshots of the run into the text of /metrics."""
+    """A collector that turns snapshots of the run into the text of /metrics."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Exporter:
         drift: Callable[[], Mapping[int, DriftState]],
         viewers: Callable[[], int],
         recording: Callable[[], bool],
-        station: Callable[[], StationWords | None],
+        station: Callable[[], StationStatus | None],
     ) -> None:
         try:
             import prometheus_client
@@ -43,11 +43,11 @@ class Exporter:
         self._registry = registry
 
     def text(self) -> bytes:
-        """The body of /metrics."""
+        """Return the body of /metrics."""
         return bytes(self._generate(self._registry))
 
     def collect(self) -> Iterator[Any]:
-        """What prometheus_client asks a collector for."""
+        """Yield all metrics; prometheus_client calls this."""
         state = self._snapshot()
         yield self._gauge(
             "info", "What runs; always 1.", {"model": state.model, "backend": state.backend}, 1
@@ -75,14 +75,14 @@ class Exporter:
         return family
 
     def _station_families(self) -> Iterator[Any]:
-        words = self._station()
-        if words is None:
+        status = self._station()
+        if status is None:
             return
         blocked = "1 while no approved model can judge: check failed, recipe unknown or loading."
-        yield self._gauge("no_inspection", blocked, {}, float(words.unapproved))
+        yield self._gauge("no_inspection", blocked, {}, float(status.unapproved))
         for name, text, count in (
-            ("triggers", "Triggers; free running, every frame is one.", words.triggers),
-            ("triggers_missed", "Triggers that came too early.", words.missed),
+            ("triggers", "Triggers; free running, every frame is one.", status.triggers),
+            ("triggers_missed", "Triggers that came too early.", status.missed),
         ):
             family = self._core.CounterMetricFamily(f"edgeseg_{name}", text)
             family.add_metric([], count)
@@ -140,7 +140,7 @@ class Exporter:
         yield from (frames, scored, dropped, verdicts, reconnects, connected, alarm)
 
     def _drift_families(self, state: PipelineSnapshot) -> Iterator[Any]:
-        """Of a source of which drift is not known there is `drift_known` alone, and it is 0."""
+        """Yield the drift metrics; where drift is not known, only `drift_known`, which is 0."""
         measures: dict[str, tuple[str, Callable[[DriftState], float]]] = {
             "drift_known": ("1 once enough was seen to tell.", lambda s: float(s.known)),
             "drift_warning": ("1 while drift is suspected.", lambda s: float(s.level == "warn")),

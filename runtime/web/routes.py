@@ -1,4 +1,4 @@
-"""The addresses of a server as a table: who may ask for each, and what answers."""
+"""List a server's addresses as a table: who may use each, and the function that answers."""
 
 import base64
 import hashlib
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal, TypeVar
 
-from edgeseg.base.plain import Malformed, named_values, record
+from edgeseg.base.messages import Words
+from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Role
 
 MAX_BODY = 4096
@@ -19,16 +20,16 @@ Values = TypeVar("Values")
 
 
 class Refused(Exception):
-    """A request that is not answered: a status, and a sentence for the person who asked."""
+    """A refusal of a request: a status, and a sentence for the person who asked."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+    def __init__(self, status: HTTPStatus, sentence: Words) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.sentence = status, sentence
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A request that may be answered."""
+class Request:
+    """A request from someone who may make it."""
 
     role: Role
     caught: tuple[str, ...]  # by the groups of the route's path
@@ -37,21 +38,21 @@ class Asked:
     came_ns: int = 0  # time.monotonic_ns() of the request's first byte
 
     def whole(self, key: str) -> int:
-        """A number from the query; anything that is none counts as 0."""
+        """Return a number from the query, or 0 if it is none."""
         text = self.query.get(key, "0")
         return int(text) if text.isdecimal() and len(text) < 16 else 0
 
     def values(self, kind: type[Values], expected: str) -> Values:
-        """The JSON object of the body as a record."""
+        """Return the JSON object of the body as a record."""
         try:
-            return record(kind, named_values(self.body))
+            return record(kind, parse_object(self.body))
         except Malformed:
             raise Refused(HTTPStatus.BAD_REQUEST, f"expected {expected}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A whole answer."""
+    """A complete answer."""
 
     content_type: str
     body: bytes
@@ -61,18 +62,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class LivePictures:
-    """An answer without an end: the next JPEG, again and again; None when none came in time."""
+    """An endless answer: one JPEG after another; None when none came in time."""
 
     watch: AbstractContextManager[Callable[[float], bytes | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """One address. `path` is a regular expression of all of it, percent signs decoded."""
+    """One address; `path` is a regular expression of all of it, percent signs decoded."""
 
     method: Literal["GET", "POST"]
     path: str
-    answer: Callable[[Asked], Answer | LivePictures]
+    answer: Callable[[Request], Answer | LivePictures]
     role: Role = "operator"  # the least that may ask
     public: bool = False  # open without a token, and however crowded it is
     max_body: int = MAX_BODY
@@ -82,33 +83,33 @@ class Route:
 
 
 def json_answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    """Values as JSON."""
+    """Make an answer of values as JSON."""
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     return Answer(content_type="application/json", body=body, status=status)
 
 
 def jpeg_answer(jpeg: bytes | None) -> Answer:
-    """A picture that may be gone."""
+    """Make an answer of a picture, or refuse if it no longer exists."""
     if jpeg is None:
         raise Refused(HTTPStatus.NOT_FOUND, "no such picture")
     return Answer(content_type="image/jpeg", body=jpeg)
 
 
 def html_answer(html: bytes) -> Answer:
-    """A page, which may run its own script and no other."""
+    """Make an answer of a page, which may run its own script and no other."""
     policy = {"Content-Security-Policy": content_security_policy(html)}
     return Answer(content_type="text/html; charset=utf-8", body=html, headers=policy)
 
 
 def health_answer(healthy: bool, sentence: str) -> Answer:
-    """For whoever restarts what has stopped."""
+    """Make an answer for a service that restarts a stopped stream."""
     status = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
     body = sentence.encode() + b"\n"
     return Answer(content_type="text/plain; charset=utf-8", body=body, status=status)
 
 
 def content_security_policy(html: bytes) -> str:
-    """Only our own inline script and style run, named by their hashes."""
+    """Allow only our own inline script and style, by their hashes."""
 
     def hashes(tag: bytes) -> str:
         bodies = re.findall(b"<%s>(.*?)</%s>" % (tag, tag), html, re.DOTALL)

@@ -1,4 +1,4 @@
-"""HTTP for our pages, and for programs that trigger a station.
+"""Serve HTTP for our pages, and for programs that trigger a station.
 
 request -> who asks (access) -> which route -> its body, within its limit -> an answer
 """
@@ -12,15 +12,16 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, words_of
+from edgeseg.base.messages import Message, Words
 from edgeseg.runtime.web.access import ACTION_HEADER, Access, Role
 from edgeseg.runtime.web.bounded_server import BoundedHandler, BoundedServer
 from edgeseg.runtime.web.routes import (
     MAX_BODY,
     Answer,
-    Asked,
     LivePictures,
     Refused,
+    Request,
     Route,
     json_answer,
 )
@@ -37,7 +38,7 @@ _LOGIN = b"""<!doctype html><meta name=viewport content="width=device-width"><ti
 
 
 class SiteServer(BoundedServer):
-    """Serves a table of routes to those whom `access` lets in."""
+    """A server of a table of routes, for those whom `access` lets in."""
 
     def __init__(
         self,
@@ -49,11 +50,11 @@ class SiteServer(BoundedServer):
         name: str = "page",
         setting: str = "serve",
         for_people: bool = True,
-        refusal: Callable[[dict[str, str]], object] = lambda facts: facts,
+        refusal: Callable[[Words], object] = lambda sentence: {"error": str(sentence)},
     ) -> None:
-        """People may log in with a form and keep a cookie; programs send the token in a header.
+        """Let people log in with a form and a cookie; programs send the token in a header.
 
-        `refusal` may add to {"error": sentence} what the page needs to tell it.
+        `refusal` makes the JSON of a sentence that refuses.
         """
         self.routes, self.access, self.refusal = routes, access, refusal
         self.for_people = for_people
@@ -74,7 +75,7 @@ class SiteServer(BoundedServer):
 
     @property
     def url(self) -> str:
-        """Where to point a browser; the token is not part of it."""
+        """The address for a browser, without the token."""
         host = self.access.host if ":" not in self.access.host else f"[{self.access.host}]"
         return f"http://{host}:{self.server_port}/"
 
@@ -90,7 +91,7 @@ class SiteHandler(BoundedHandler):
         self._respond(self._read)
 
     def do_HEAD(self) -> None:
-        """The same without a body."""
+        """Answer a read without a body."""
         self.do_GET()
 
     def do_POST(self) -> None:
@@ -106,10 +107,10 @@ class SiteHandler(BoundedHandler):
         token = query.get("token") if self.server.for_people else None
         role = self.server.access.role(self.headers, query_token=token)
         if role is None:
-            return self._refusal()
+            return self._ask_for_token()
         if path == "/" and token is not None:
             return self._let_in(token)  # and out of the address bar
-        return self._answer(_permitted(route, role), role, caught, query)
+        return self._answer(_permit(route, role), role, caught, query)
 
     def _answer(
         self,
@@ -120,24 +121,24 @@ class SiteHandler(BoundedHandler):
         body: bytes = b"",
     ) -> Answer | LivePictures:
         return route.answer(
-            Asked(role=role, caught=caught, query=query, body=body, came_ns=self.came_ns)
+            Request(role=role, caught=caught, query=query, body=body, came_ns=self.came_ns)
         )
 
     def _act(self, body: bytes | None) -> Answer | LivePictures:
-        """With its body, or with None where it is large and has to wait for a permission."""
+        """Answer an action; a large body is None here, and read only after permission."""
         self._check_place()
         path, query = self._address()
         if path == "/login" and self.server.for_people:
             return self._log_in(body or b"")
         role = self.server.access.role(self.headers)
         if role is None or not self.server.access.may_act(self.headers):
-            sentence = "not from this page" if self.server.for_people else _TOKEN_WANTED
-            raise Refused(HTTPStatus.FORBIDDEN, sentence)
+            wanted = Message("not_this_page") if self.server.for_people else _TOKEN_WANTED
+            raise Refused(HTTPStatus.FORBIDDEN, wanted)
         if path == "/logout" and self.server.for_people:
             name = self.server.access.cookie_name(role)  # what is left may be the operator's
             return self._see_page(f"{name}=", seconds=0)
         found, caught = self._find("POST", path)
-        route = _permitted(found, role)
+        route = _permit(found, role)
         if body is None:
             self._check_length(route)
         with route.hold(self.client_address[0], self._unread):
@@ -149,14 +150,14 @@ class SiteHandler(BoundedHandler):
         try:
             answer = find()
         except Refused as refusal:
-            answer = self._refused(str(refusal), refusal.status)
+            answer = self._error_answer(refusal.sentence, refusal.status)
         except EdgesegError as error:
             status = HTTPStatus.CONFLICT if self.command == "POST" else HTTPStatus.NOT_FOUND
-            answer = self._refused(str(error), status)
+            answer = self._error_answer(words_of(error), status)
         except TimeoutError:
             raise  # a body that does not come
         except Exception as error:  # a message we did not write may hold anything
-            answer = self._refused(type(error).__name__, HTTPStatus.INTERNAL_SERVER_ERROR)
+            answer = self._error_answer(type(error).__name__, HTTPStatus.INTERNAL_SERVER_ERROR)
         if isinstance(answer, LivePictures):
             return self._stream(answer)
         self._head(answer.status, answer.content_type, len(answer.body), answer.headers)
@@ -164,8 +165,8 @@ class SiteHandler(BoundedHandler):
             self.wfile.write(answer.body)
         return None
 
-    def _refused(self, sentence: str, status: HTTPStatus) -> Answer:
-        return json_answer(self.server.refusal({"error": sentence}), status=status)
+    def _error_answer(self, sentence: Words, status: HTTPStatus) -> Answer:
+        return json_answer(self.server.refusal(sentence), status=status)
 
     def _address(self) -> tuple[str, dict[str, str]]:
         url = urlsplit(self.path)
@@ -180,10 +181,10 @@ class SiteHandler(BoundedHandler):
         return None, ()
 
     def _check_place(self) -> None:
-        """Some places are kept for health checks."""
+        """Refuse all but health checks on a connection that is reserved for them."""
         if self.server.connections.place(self.connection) != "full":
             self.close_connection = True
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many are connected")
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, Message("too_many"))
 
     def _small_body(self) -> bytes | None:
         small = self.length is not None and self.length <= MAX_BODY
@@ -215,7 +216,7 @@ class SiteHandler(BoundedHandler):
                     return
 
     def _has_left(self) -> bool:
-        """Whether the viewer has closed its end; it has nothing to send."""
+        """Return whether the viewer has closed the connection; it has nothing to send."""
         readable, _, _ = select.select([self.connection], [], [], 0)
         return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
 
@@ -224,7 +225,7 @@ class SiteHandler(BoundedHandler):
         if self.server.access.cookie_for(token) is not None:
             return self._let_in(token)
         time.sleep(GUESS_S)  # slows guessing; only this connection's thread waits
-        return self._refusal()
+        return self._ask_for_token()
 
     def _let_in(self, token: str) -> Answer:
         return self._see_page(self.server.access.cookie_for(token), seconds=_YEAR_S)
@@ -239,7 +240,7 @@ class SiteHandler(BoundedHandler):
             headers={"Location": "/", **kept},
         )
 
-    def _refusal(self) -> Answer:
+    def _ask_for_token(self) -> Answer:
         access = self.server.access
         if not self.server.for_people:
             raise Refused(HTTPStatus.FORBIDDEN, _TOKEN_WANTED)
@@ -272,14 +273,14 @@ class SiteHandler(BoundedHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: request lines can hold the token."""
+        """Log nothing: request lines can contain the token."""
 
 
-def _permitted(route: Route | None, role: Role) -> Route:
+def _permit(route: Route | None, role: Role) -> Route:
     if route is None:
         raise Refused(HTTPStatus.NOT_FOUND, "no such address")
     if route.role == "supervisor" != role:
-        raise Refused(HTTPStatus.FORBIDDEN, "this needs the supervisor's token")
+        raise Refused(HTTPStatus.FORBIDDEN, Message("needs_token"))
     return route
 
 

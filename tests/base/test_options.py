@@ -1,5 +1,7 @@
 """Options of commands: numbers, gathering, defaults, and settings said as options."""
 
+import json
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +9,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from edgeseg.base.options import SIZE, Entry, Numbers, given, in_flags, listeners, note
+from edgeseg.base.errors import RuntimeFailure, UsageError
+from edgeseg.base.messages import Sentence, Setting, write
+from edgeseg.base.options import (
+    SIZE,
+    Numbers,
+    RegistryName,
+    listeners,
+    note,
+    say_options,
+    was_typed,
+)
 from edgeseg.base.progress import bar, ignore, silent
 from edgeseg.base.typed_options import takes, typed
 
@@ -37,7 +49,7 @@ def command(
     targets: str | None,
     data: Path | None,
 ) -> None:
-    click.echo(f"{run} {layers} {given('max_bad')}")
+    click.echo(f"{run} {layers} {was_typed('max_bad')}")
 
 
 def test_options_reach_the_command_as_one_value():
@@ -64,7 +76,7 @@ def test_the_entries_of_a_registry_are_those_it_has_when_asked():
     registry = {"a": 1, "c": 3}
 
     @click.command()
-    @click.option("--kind", type=Entry(registry))
+    @click.option("--kind", type=RegistryName(registry))
     def chosen(kind: str) -> None:
         click.echo(kind)
 
@@ -91,31 +103,73 @@ def test_who_listens():
     assert listeners(quiet=False) == (note, bar)
 
 
+say = say_options(command.params)
+
+
 @pytest.mark.parametrize(
-    ("sentence", "expected"),
+    ("setting", "expected"),
     [
-        ("max_bad=2: expected 3", "--max-bad 2: expected 3"),
-        ("skip such files with max_bad=N", "skip such files with --max-bad N"),
-        ("file 2, and max_bad= allows 1", "file 2, and --max-bad allows 1"),
-        ("a smaller size_hw=, k= or rank=", "a smaller --size, --k or rank="),
-        ("(max_bad=3)", "(--max-bad 3)"),
-        ("start again with resume=True", "start again with --resume"),
-        ("leave resume= out", "leave --resume out"),
-        ("resume=False: there is no option that says it", None),
-        ("use drift=False.", "use --no-drift."),
-        ("size_hw=(16, 16): too small", "--size 16x16: too small"),
-        ("layers=(2, 1): not in order", "--layers 2,1: not in order"),
-        ("targets=('sm86', 'sm89'): two", "--target sm86,sm89: two"),
-        ("weights=/x/a.pth: no such file", "--weights /x/a.pth: no such file"),
-        ("weights=./a.pth", "--weights ./a.pth"),
-        ("weights='a k=3.pth': quotes stay", "--weights 'a k=3.pth': quotes stay"),
-        ('weights="a.pth"', '--weights "a.pth"'),
-        ("/data/k=3/x.png: a path stays", None),
-        ("synthetic:fps=30,k=3: a list stays", None),
-        ("keep_moments=False: no parameter of this command", None),
-        ("data=x: an argument has no flag", None),
-        ("k == 3 and k: words stay", None),
+        (Setting("max_bad", 2), "--max-bad 2"),
+        (Setting("max_bad", "N"), "--max-bad N"),
+        (Setting("max_bad"), "--max-bad"),
+        (Setting("size_hw"), "--size"),
+        (Setting("k"), "--k"),
+        (Setting("rank"), "rank="),
+        (Setting("resume", True), "--resume"),
+        (Setting("resume"), "--resume"),
+        (Setting("resume", False), "resume=False"),  # there is no option that says it
+        (Setting("drift", True), "--drift"),
+        (Setting("drift", False), "--no-drift"),
+        (Setting("size_hw", (16, 16)), "--size 16x16"),
+        (Setting("layers", (2, 1)), "--layers 2,1"),
+        (Setting("targets", ("sm86", "sm89")), "--target sm86,sm89"),
+        (Setting("weights", Path("/x/a.pth")), "--weights /x/a.pth"),
+        (Setting("weights", "./a.pth"), "--weights ./a.pth"),
+        (Setting("weights", repr("a k=3.pth")), "--weights 'a k=3.pth'"),
+        (Setting("weights", '"a.pth"'), '--weights "a.pth"'),
+        (Setting("weights", None), "--weights None"),
+        (Setting("keep_moments", False), "keep_moments=False"),  # no parameter of this command
+        (Setting("data", "x"), "data=x"),  # an argument has no flag
     ],
 )
-def test_settings_are_said_as_options(sentence, expected):
-    assert in_flags(sentence, command.params) == (expected or sentence)
+def test_settings_are_said_as_options(setting, expected):
+    assert say(setting) == expected
+    assert str(setting) == f"{setting.name}={setting.value}"
+
+
+def test_an_error_is_said_in_options():
+    error = UsageError("file 2, and ", Setting("max_bad"), " allows 1 (", Setting("k", 3), ").")
+    assert str(error) == "file 2, and max_bad= allows 1 (k=3)."
+    assert error.text(say) == "file 2, and --max-bad allows 1 (--k 3)."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "/data/k=3/x.png: a path stays",
+        "synthetic:fps=30,k=3: a list stays",
+        "videotestsrc ! udpsink k=3 weights=x: a pipeline stays",
+        "line3.toml: 1 mistake: max_bad=2: a key of a file stays",
+        "k == 3 and k: words stay",
+    ],
+)
+def test_words_are_not_settings(words):
+    assert UsageError(words).text(say) == words
+    assert UsageError(words, ": ", Setting("k", 3)).text(say) == f"{words}: --k 3"
+
+
+def test_an_error_about_another_keeps_its_settings():
+    inner = UsageError(Setting("max_bad", 2), ": expected 3")
+    outer = RuntimeFailure("a.png: ", inner, "; try ", Setting("resume", True))
+    assert str(outer) == "a.png: max_bad=2: expected 3; try resume=True"
+    assert outer.text(say) == "a.png: --max-bad 2: expected 3; try --resume"
+    assert pickle.loads(pickle.dumps(outer)).text(say) == outer.text(say)
+
+
+def test_a_sentence_is_a_text_that_keeps_its_settings():
+    reason = Sentence("not loaded, ", UsageError(Setting("k", 3), ": too many"))
+    assert reason == "not loaded, k=3: too many"
+    assert json.dumps(reason) == '"not loaded, k=3: too many"'
+    assert write(reason, say) == "not loaded, --k 3: too many"
+    assert write(Sentence("recipe A: ", reason), say) == "recipe A: not loaded, --k 3: too many"
+    assert UsageError("recipe A: ", reason).text(say) == "recipe A: not loaded, --k 3: too many"

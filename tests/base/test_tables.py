@@ -1,12 +1,12 @@
 """Text in columns: for a terminal and in Markdown."""
 
-from edgeseg.base.tables import aligned, markdown
+from edgeseg.base.tables import align_columns, markdown
 
 ROWS = [("stage", "p50", "state"), ("infer", "12.04", "ok"), ("end to end", "3.5", "FAILED, late")]
 
 
 def test_numbers_stand_under_each_other():
-    assert aligned([row[:2] for row in ROWS]) == [
+    assert align_columns([row[:2] for row in ROWS]) == [
         "stage         p50",
         "infer       12.04",
         "end to end    3.5",
@@ -14,12 +14,15 @@ def test_numbers_stand_under_each_other():
 
 
 def test_a_last_column_of_words_begins_at_one_place():
-    assert aligned(ROWS, last_left=True) == [
+    assert align_columns(ROWS, last_left=True) == [
         "stage         p50  state",
         "infer       12.04  ok",
         "end to end    3.5  FAILED, late",
     ]
-    assert aligned([("a", "1", ""), ("b", "22", "x")], last_left=True) == ["a   1", "b  22  x"]
+    assert align_columns([("a", "1", ""), ("b", "22", "x")], last_left=True) == [
+        "a   1",
+        "b  22  x",
+    ]
 
 
 def test_markdown_keeps_cells_apart():

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.decision.metric_names import METRICS
+from edgeseg.decision.metric_registry import METRICS
 from edgeseg.decision.operating_point import p_value
 from edgeseg.model.artefact import load_artefact, save_artefact
 from tests.support.commands import fail, succeed

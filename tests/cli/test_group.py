@@ -8,13 +8,17 @@ from pathlib import Path
 import click
 import pytest
 
+import edgeseg
 from edgeseg import __version__
-from edgeseg.base.errors import UsageError
+from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import SIZE
 from edgeseg.cli.fit_settings import LAYERS
 from edgeseg.cli.group import COMMANDS, GROUPS, cli
+from edgeseg.config import FitConfig
+from edgeseg.fitting.options import FitOptions
 from tests.support import HANGS_S
-from tests.support.commands import fail, run, succeed
+from tests.support.commands import FIT, fail, run, succeed
 
 
 def test_help_lists_every_command():
@@ -80,7 +84,8 @@ def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, arte
     """Those of the command that is running: `info` has no --max-bad."""
 
     def refused(path: Path) -> None:
-        raise UsageError("max_bad=2: expected 3, or resume=True; try weights='k=3.pth'")
+        again, weights = Setting("resume", True), Setting("weights", repr("k=3.pth"))
+        raise UsageError(Setting("max_bad", 2), ": expected 3, or ", again, "; try ", weights)
 
     monkeypatch.setattr("edgeseg.cli.info_command.read_artefact_file", refused)
     monkeypatch.setattr("edgeseg.cli.eval_command.read_config", refused)
@@ -93,13 +98,33 @@ def test_errors_of_the_library_name_the_options_of_the_command(monkeypatch, arte
 
 def test_errors_of_a_command_in_a_group(monkeypatch, tmp_path):
     def refused(*_: object, **__: object) -> None:
-        raise UsageError("rounds=2: expected more")
+        raise UsageError(Setting("rounds", 2), ": expected more")
 
     monkeypatch.setattr("edgeseg.bench.latency.latency.run_latency", refused)
     model = tmp_path / "m.onnx"
     model.touch()
     sentence = fail("bench", "latency", model, "--out", tmp_path / "out", code=2)
     assert sentence == "--rounds 2: expected more"
+
+
+def test_one_mistake_is_a_setting_in_python_and_an_option_when_typed(plate, tmp_path):
+    fit = ("fit", plate, "--out", tmp_path / "m.edgeseg")
+    with pytest.raises(UsageError) as refused:
+        FitConfig(size_hw=(16, 16))
+    assert str(refused.value) == "size_hw=(16, 16): expected at least 32x32"
+    assert fail(*fit, "--size", 16, code=2) == "--size 16x16: expected at least 32x32"
+
+
+def test_an_error_about_another_names_the_options_of_both(plate, tmp_path):
+    with pytest.raises(DatasetError) as refused:
+        edgeseg.fit(plate, size_hw=(96, 96), options=FitOptions(weights="random", max_pixels=100))
+    fit = ("fit", plate, *FIT, "--max-pixels", 100, "--out", tmp_path / "m.edgeseg")
+    begins, ends = "more than max_pixels=100; if it", "skip such files with max_bad=N"
+    assert begins in str(refused.value)
+    assert str(refused.value).endswith(ends)
+    said = fail(*fit, code=1)
+    assert "more than --max-pixels 100; if it" in said
+    assert said.endswith("skip such files with --max-bad N")
 
 
 # --- in a process of its own -----------------------------------------------------------------

@@ -45,7 +45,7 @@ def test_the_command_says_what_the_locator_has_learned(parts, tmp_path, monkeypa
 
 
 def test_the_command_warns_of_a_mark_that_moves_by_itself(parts, tmp_path, monkeypatch):
-    monkeypatch.setattr("edgeseg.fitting.locator.locating.scatter_located", lambda *_: 1.7)
+    monkeypatch.setattr("edgeseg.fitting.locator.learn_locator.scatter_located", lambda *_: 1.7)
     result = succeed(
         "fit", parts, *FIT, "--locate", ANCHOR, "--planted", "0", "--out", tmp_path / "p.edgeseg"
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.decision.foreign import LEAST, MARGIN, foreign_limit, map_floor, no_floors
-from edgeseg.decision.judgement import judged, verdict_on
+from edgeseg.decision.judgement import judge, verdict_on
 from edgeseg.decision.prediction import Prediction
 from edgeseg.vision.geometry import PLAIN
 from tests.support.thresholds import made_up_thresholds
@@ -73,7 +73,7 @@ def test_the_rule(score, level, verdict):
     assert verdict_on(score, replace(LIMITS, foreign=None), map_hw=map_hw) == before, "an old file"
     prediction = Prediction(map_hw=map_hw, score=score)
     if finite:
-        result = judged(prediction, thresholds=LIMITS, view=PLAIN.view((16, 16), (16, 16)))
+        result = judge(prediction, thresholds=LIMITS, view=PLAIN.view((16, 16), (16, 16)))
         assert result.verdict == verdict
         assert result.anomalous == (verdict != "good")
 
@@ -87,6 +87,6 @@ def test_a_doubt_about_another_part_is_none():
 
 
 def test_the_limit_stays_when_the_threshold_moves():
-    assert LIMITS.moved(5.0).foreign == 6.0
+    assert LIMITS.with_score(5.0).foreign == 6.0
     with pytest.raises(ValueError, match=r"foreign: -1\.0, expected a finite number from 0"):
         replace(LIMITS, foreign=-1.0)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from edgeseg.decision.judgement import (
     Verdict,
     chance,
+    judge,
     judge_areas,
-    judged,
-    marked,
+    mark_pixels,
     marked_regions,
     severity_of,
     verdict_on,
@@ -40,9 +40,9 @@ def test_a_second_threshold_makes_a_band(score, verdict):
 
 
 def test_the_band_moves_with_the_threshold():
-    half = BAND.moved(5.0)
+    half = BAND.with_score(5.0)
     assert (half.score, half.pixel, half.unsure) == (5.0, 6.0, 4.0)
-    assert LIMITS.moved(5.0).unsure is None
+    assert LIMITS.with_score(5.0).unsure is None
     with pytest.raises(ValueError, match=r"expected up to the score's 10\.0"):
         replace(LIMITS, unsure=10.5)
 
@@ -52,7 +52,7 @@ def test_what_is_not_good_is_marked_where_the_map_is_highest(seed, shift, spread
     map_hw = (np.random.default_rng(seed).normal(size=(9, 13)) * spread + shift).astype(np.float32)
     map_hw = np.minimum(map_hw, np.float32(12.0))  # nothing above the pixel threshold
     assert find_regions(map_hw, LIMITS.pixel, size_hw=(9, 13)) == ((), 0)
-    result = judged(
+    result = judge(
         Prediction(map_hw=map_hw, score=11.0),
         thresholds=LIMITS,
         view=WIDE,
@@ -68,7 +68,7 @@ def test_a_marked_place_is_what_belongs_to_the_peak():
     map_hw[2:5, 3:7], map_hw[3, 4], map_hw[12:15, 12:15] = 7.5, 8.0, 7.0
     (region,), count = marked_regions(map_hw, "defect", 12.0, view=TWENTY)
     assert (region.box_xywh, region.area_px, count) == ((3, 2, 4, 3), 12, 1)
-    assert np.argwhere(marked(map_hw, "defect", 12.0)).tolist() == [
+    assert np.argwhere(mark_pixels(map_hw, "defect", 12.0)).tolist() == [
         [row, column] for row in range(2, 5) for column in range(3, 7)
     ]
     assert marked_regions(map_hw, "good", 12.0, view=TWENTY) == (

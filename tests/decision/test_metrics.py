@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn import metrics as sk
 
 from edgeseg.base.errors import DatasetError, UsageError
-from edgeseg.decision.metric_names import METRICS, stored_metrics
-from edgeseg.decision.metrics import Measured, auroc, best_f1_threshold, f1_at
+from edgeseg.decision.metric_registry import METRICS, stored_metrics
+from edgeseg.decision.metrics import LabelledResults, auroc, best_f1_threshold, f1_at
 from edgeseg.decision.pro import MapEvaluator
 from tests.support.map_scores import map_scores
 
@@ -205,7 +205,7 @@ def test_bad_scores_are_refused() -> None:
 
 def test_metrics_are_read_off_a_test_set() -> None:
     maps = map_scores([np.eye(3, dtype=np.float32)], [np.eye(3, dtype=bool)])
-    measured = Measured(
+    measured = LabelledResults(
         maps=maps,
         scores=(1.0, 4.0, 2.0, 5.0),
         labels=(0, 1, 1, 0),
@@ -224,7 +224,7 @@ def test_metrics_are_read_off_a_test_set() -> None:
 
 def test_metrics_of_good_images_alone() -> None:
     maps = map_scores([F32], [None])
-    measured = Measured(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0, regions=(2,))
+    measured = LabelledResults(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0, regions=(2,))
     values = {key: metric.value(measured) for key, metric in METRICS.items()}
     assert (values.pop("false_alarm_rate"), values.pop("false_regions")) == (0.0, 2.0)
     assert set(values.values()) == {None}
@@ -232,9 +232,9 @@ def test_metrics_of_good_images_alone() -> None:
 
 def test_metrics_of_defective_images_alone() -> None:
     maps = map_scores([F32], [F32 == 0])
-    measured = Measured(maps=maps, scores=(1.0,), labels=(1,), threshold=0.5, regions=(2,))
-    assert measured.decision.recall == 1.0
-    assert measured.decision.false_alarm_rate is None
+    measured = LabelledResults(maps=maps, scores=(1.0,), labels=(1,), threshold=0.5, regions=(2,))
+    assert measured.verdict_metrics.recall == 1.0
+    assert measured.verdict_metrics.false_alarm_rate is None
     assert measured.false_regions is None
-    uncounted = Measured(maps=maps, scores=(1.0,), labels=(0,))
+    uncounted = LabelledResults(maps=maps, scores=(1.0,), labels=(0,))
     assert uncounted.false_regions is None

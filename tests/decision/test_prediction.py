@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeseg.decision.judgement import judged, verdict_on
+from edgeseg.decision.judgement import judge, verdict_on
 from edgeseg.decision.metrics import f1_at
 from edgeseg.decision.prediction import Prediction, above, find_regions, is_anomalous
 from edgeseg.evaluation.panels import DECISION, render_panel
@@ -36,7 +36,7 @@ def test_a_score(value: float, anomalous: bool) -> None:
     assert above(np.array([value], np.float32), THRESHOLD).tolist() == [anomalous]
     assert (verdict_on(value, BOTH) != "good") is anomalous
     prediction = Prediction(map_hw=spot(0.0), score=value)
-    judgement = judged(prediction, thresholds=BOTH, view=SQUARE)
+    judgement = judge(prediction, thresholds=BOTH, view=SQUARE)
     assert judgement.anomalous is anomalous
     if math.isfinite(value):
         scores = np.array([value], np.float32)

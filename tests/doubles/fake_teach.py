@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message, Words
 from edgeseg.decision.operating_point import guarantee
 from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.teach.service import TeachService
@@ -37,7 +38,7 @@ class FakeTeach(TeachService):
     def __init__(self) -> None:
         self.project = SimpleNamespace(name="line3")
         self.calls: list[tuple] = []
-        self.refusal = ""
+        self.refusal: Words = ""
         self.lists: list[tuple] = []  # which were asked for, and whether nothing had changed
         self.asked = self.loss = None
         self.camera_ok, self.frames = True, 0
@@ -107,8 +108,8 @@ class FakeTeach(TeachService):
     def _facts(self, kind, name):
         at = self.kept[kind].index(name)
         flags = {
-            2: ["duplicate of good-0001.png"],
-            4: ["odd: darker than the others", "blurred"],
+            2: [Message("flag_duplicate", name="good-0001.png")],
+            4: [Message("flag_darker"), Message("flag_blurred")],
         }.get(at, [])
         return {"name": name, "when": "2026-11-17T10:00:00Z", "flags": flags, "score": 1.0}
 

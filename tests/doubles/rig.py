@@ -19,7 +19,7 @@ from edgeseg.runtime.capture.sources import SourceSpec
 from edgeseg.runtime.events.records import LoggedEvent
 from edgeseg.runtime.run.line import Line
 from edgeseg.runtime.run.product import Product, RecipeChanges, scorer_config
-from edgeseg.runtime.run.run import triggered_config
+from edgeseg.runtime.run.run import config_for_trigger
 from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline
 from edgeseg.runtime.settings.options import StreamOptions, read_options
@@ -118,7 +118,7 @@ class Rig:
         self.pipeline = Pipeline(
             self.session,
             [spec],
-            config=triggered_config(self.options, [spec], self._product.scorer),
+            config=config_for_trigger(self.options, [spec], self._product.scorer),
             faults=self.faults,
             stop=self._stop,
             note=ignore,
@@ -153,7 +153,7 @@ class Rig:
     def __enter__(self) -> "Rig":
         self._thread.start()
         if self.live:
-            self.wait(lambda: self.station.words().online, "the camera to deliver")
+            self.wait(lambda: self.station.status().online, "the camera to deliver")
         return self
 
     def __exit__(

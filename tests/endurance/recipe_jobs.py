@@ -23,9 +23,9 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     from edgeseg.decision.threshold_bounds import FARTHEST
     from edgeseg.runtime.backends.model_file import file_metadata
     from edgeseg.runtime.backends.session_options import SessionOptions
-    from edgeseg.runtime.recipes.approval import write_expected
+    from edgeseg.runtime.recipes.approval import write_approval
     from edgeseg.runtime.recipes.golden_check import approve
-    from edgeseg.runtime.recipes.open_judge import opened_judge
+    from edgeseg.runtime.recipes.open_judge import open_judge
     from edgeseg.runtime.recipes.recipe import DecisionSettings, Settings
     from edgeseg.runtime.recipes.store import make_recipe
 
@@ -37,20 +37,20 @@ def make_recipe_folder(folder: Path, model: Path, pictures: Path) -> None:
     for picture in sorted(pictures.iterdir())[:2]:
         shutil.copy(picture, recipe.golden / "good" / picture.name)
     options = SessionOptions(backend="cpu", threads=1, allow_random_weights=True)
-    with opened_judge(recipe, options, note=ignore) as judge:
-        write_expected(recipe, approve(judge))
+    with open_judge(recipe, options, note=ignore) as judge:
+        write_approval(recipe, approve(judge))
 
 
 def recipe_facts(folder: Path) -> list[Any]:
     """The model as a stream would open it; the approval and all kept versions can be read."""
     from edgeseg.base.files import file_sha256
     from edgeseg.runtime.backends.model_file import file_metadata
-    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.recipes.approval import read_approval
     from edgeseg.runtime.recipes.recipe import read_recipe
     from edgeseg.runtime.recipes.versions import versions_of
 
     recipe = read_recipe(folder)
-    read_expected(recipe)
+    read_approval(recipe)
     kept = versions_of(recipe)
     if len(kept) != len(list((folder / "versions").glob("[0-9]*"))):
         raise ValueError("a version that is none")
@@ -65,11 +65,11 @@ def recipe_facts(folder: Path) -> list[Any]:
 def is_approved(folder: Path) -> None:
     """What was approved is of the model that is there."""
     from edgeseg.base.files import file_sha256
-    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.recipes.approval import read_approval
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     recipe = read_recipe(folder)
-    if read_expected(recipe).model_sha256 != file_sha256(recipe.model):
+    if read_approval(recipe).model_sha256 != file_sha256(recipe.model):
         raise ValueError("the approval is of another model")
 
 

@@ -240,7 +240,7 @@ def test_a_picture_per_image_and_a_sheet(plate, gallery, small_artefact):
 def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
     captions, sheets = [], []
 
-    def headed(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+    def add_heading(picture: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
         captions.append(text)
         return np.full((9, 9, 3), len(captions), np.uint8)
 
@@ -248,7 +248,7 @@ def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
         sheets.append(([captions[panel[0, 0, 0] - 1] for panel in panels], options["title"]))
         return panels[0]
 
-    monkeypatch.setattr("edgeseg.evaluation.gallery.headed", headed)
+    monkeypatch.setattr("edgeseg.evaluation.gallery.add_heading", add_heading)
     monkeypatch.setattr("edgeseg.evaluation.gallery.contact_sheet", contact_sheet)
     gallery.threshold = 50.0
     dent = {"label": 1, "kind": "dent", "mask": Path("mask.png")}

@@ -23,8 +23,8 @@ from edgeseg.export.graph import (
     save_graph,
 )
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.sessions import installed_backends
-from edgeseg.export.verify import Agreement, Verified, agreement
+from edgeseg.export.sessions import backend_predictors
+from edgeseg.export.verify import Agreement, VerificationFrames, agreement
 from edgeseg.model.backbones import BACKBONES
 from edgeseg.model.predictor import torch_predictor
 from tests.support import REPO
@@ -73,13 +73,13 @@ def compare(
     predict = torch_predictor(artefact(config).model())
     scores = np.sort([predict(image[None])[1][0] for image in images])
     limit = float(scores[2:4].mean())  # some frames on either side
-    backends = installed_backends(path, precision="fp32", target="cpu", batch=options.batch)
+    backends = backend_predictors(path, precision="fp32", target="cpu", batch=options.batch)
     assert set(backends) == {"ONNX Runtime", "OpenVINO"}
     return [
         agreement(
             predict,
             open_predictor(),
-            Verified(images=images, source="test"),
+            VerificationFrames(images=images, source="test"),
             backend=name,
             thresholds=(limit, limit),
             tolerance=TOLERANCES["fp32"],

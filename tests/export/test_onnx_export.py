@@ -14,11 +14,11 @@ from edgeseg.base.files import file_sha256
 from edgeseg.data.datasets import open_dataset
 from edgeseg.export import candidates as api
 from edgeseg.export import sessions
-from edgeseg.export.candidates import Made, Trial
+from edgeseg.export.candidates import Trial, TriedGraph
 from edgeseg.export.exported import Exported
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.precision.makers import Candidate
+from edgeseg.export.precision.makers import GraphCandidate
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.model.artefact import save_artefact
 from edgeseg.modelfile.metadata import KEY, NUMERICS, ModelMetadata
@@ -205,15 +205,15 @@ def test_a_fixed_batch_is_calibrated_and_verified_as_one(tmp_path: Path) -> None
 def test_an_int8_backbone_that_is_refused_stays_fp32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, factors: str
 ) -> None:
-    real, graphs, notes = Trial.of, [], []
+    real, graphs, notes = Trial.run, [], []
 
-    def refuse_the_first(trial: Trial, candidate: Candidate) -> Made:
+    def refuse_the_first(trial: Trial, candidate: GraphCandidate) -> TriedGraph:
         made = real(trial, candidate)
         graphs.append(made.graph)
         failures = ("head error 1, expected less",) if len(graphs) == 1 else ()
         return replace(made, rows=tuple(replace(row, failures=failures) for row in made.rows))
 
-    monkeypatch.setattr(Trial, "of", refuse_the_first)
+    monkeypatch.setattr(Trial, "run", refuse_the_first)
     out, options = tmp_path / "short.onnx", ExportOptions(precision="int8", target=target)
     exported = export(out, options=options, notes=notes)
     assert all(row.passed for row in exported.agreements)

@@ -16,12 +16,12 @@ from scipy.stats import spearmanr
 from edgeseg.base.errors import ExportError
 from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES, Tolerance
-from edgeseg.export.sessions import in_batches, installed_backends
+from edgeseg.export.sessions import backend_predictors, in_batches
 from edgeseg.export.verify import (
     Agreement,
-    Verified,
+    VerificationFrames,
     agreement,
-    ordered,
+    order_agreement,
     rank_correlation,
     table,
 )
@@ -54,7 +54,7 @@ def compare(
     return agreement(
         reference,
         candidate,
-        Verified(images=frames, source="test", planted=planted, refitted=refitted),
+        VerificationFrames(images=frames, source="test", planted=planted, refitted=refitted),
         backend="other",
         thresholds=(threshold, threshold if own_threshold is None else own_threshold),
         tolerance=tolerance,
@@ -201,15 +201,17 @@ def test_rank_correlation_is_spearmans_with_ties(data: st.DataObject) -> None:
 
 def test_order_of_scores_that_are_told_apart() -> None:
     wanted = np.array([1.0, 1.1, 1.2, 5.0])
-    assert ordered(wanted, wanted, apart=0) == 1.0
-    assert ordered(wanted, -wanted, apart=0) == -1.0
-    assert ordered(wanted, np.zeros(4), apart=0) == 0.0, "a score that says nothing keeps no order"
+    assert order_agreement(wanted, wanted, apart=0) == 1.0
+    assert order_agreement(wanted, -wanted, apart=0) == -1.0
+    assert order_agreement(wanted, np.zeros(4), apart=0) == 0.0, (
+        "a score that says nothing keeps no order"
+    )
     shuffled = np.array([1.2, 1.1, 1.0, 5.0])
     assert rank_correlation(wanted, shuffled) == pytest.approx(0.2)
-    assert ordered(wanted, shuffled, apart=0) == 0.0
-    assert ordered(wanted, shuffled, apart=0.5) == 1.0, "only the last is told apart"
-    assert ordered(wanted, -shuffled, apart=0.5) == -1.0
-    assert ordered(wanted, shuffled, apart=9) == 1.0, "no order to lose"
+    assert order_agreement(wanted, shuffled, apart=0) == 0.0
+    assert order_agreement(wanted, shuffled, apart=0.5) == 1.0, "only the last is told apart"
+    assert order_agreement(wanted, -shuffled, apart=0.5) == -1.0
+    assert order_agreement(wanted, shuffled, apart=9) == 1.0, "no order to lose"
 
 
 def test_rank_correlation_of_known_orders() -> None:
@@ -282,7 +284,7 @@ class TestFittedAgain:
 def test_backends_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def names(precision: str, target: str) -> list[str]:
         path = Path("x.onnx")
-        backends = installed_backends(path, precision=precision, target=target, batch=(1, 1, 1))
+        backends = backend_predictors(path, precision=precision, target=target, batch=(1, 1, 1))
         return list(backends)
 
     exact = "ONNX Runtime, as written"

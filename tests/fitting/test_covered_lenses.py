@@ -91,9 +91,9 @@ def test_what_is_learned_later_is_added_and_joined(small_artefact, plate, tmp_pa
     assert looks.count == first.count + len(GOOD)
     assert looks.lowest < first.lowest
     apart = update(small_artefact, Changes(more=more, calibrate=open_dataset(plate)), RANDOM)
-    assert apart.calibration.appearance == looks.joined(first), "those of the plate once more"
+    assert apart.calibration.appearance == looks.merge(first), "those of the plate once more"
     both = merge_models({"a": small_artefact, "b": changed}, apart=None, options=RANDOM)
-    assert both.calibration.appearance == first.joined(looks)
+    assert both.calibration.appearance == first.merge(looks)
 
 
 def with_limits(tiles: TileLayout | None = None) -> ModelMetadata:
@@ -137,7 +137,7 @@ def test_a_stream_and_a_program_on_the_device_say_the_same(tiles):
         verdict = "good" if reason is None else "invalid"
         assert (told.verdict, told.doubt) == (result.verdict, result.doubt)
         assert (told.verdict, told.doubt and told.doubt.kind) == (verdict, reason)
-        assert scorer.call(result, None).alarm == (reason is not None)
+        assert scorer.apply_decision(result, None).alarm == (reason is not None)
 
 
 def test_tiles_that_only_a_stream_cuts_look_unlike_whole_images():
@@ -158,7 +158,7 @@ def test_calibrating_on_a_device_widens_them(tmp_path):
     here = GoodAppearance.of([look(60 + level, INPUT_HW) for level in range(6)], grey=6).limits
     assert isinstance(before, AppearanceLimits)
     assert isinstance(here, AppearanceLimits)
-    assert after == before.widened(here)
+    assert after == before.widen(here)
 
 
 def test_predict_says_why(lenient, tmp_path):

@@ -34,7 +34,7 @@ def train_frames(data: Path, size_hw: tuple[int, int] = SMALL.size_hw) -> NDArra
 
 def head_of(artefact: Artefact, moments: Moments) -> GaussianHead:
     config = artefact.config
-    pooled = Windows.of(config).pooled(moments)
+    pooled = Windows.of(config).pool_moments(moments)
     factors = make_factors(
         pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
     )

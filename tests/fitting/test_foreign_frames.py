@@ -10,7 +10,7 @@ from edgeseg.api import Model
 from edgeseg.decision.calibration import calibrate
 from edgeseg.decision.foreign import LEAST, MARGIN, map_floor
 from edgeseg.decision.score_origin import ScoreOrigin
-from edgeseg.fitting.update import joined_scores
+from edgeseg.fitting.update import join_scores
 from edgeseg.model.artefact import load_artefact, save_artefact
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.vision.images import read_image
@@ -69,8 +69,8 @@ def test_it_travels_in_file_and_graph(small_artefact, tmp_path):
 def test_scores_of_several_models_keep_the_floors_that_are_known(small_artefact):
     good = small_artefact.calibration.good
     without = replace(good, floors=np.empty(0, np.float32))
-    assert joined_scores([good, without]).floors.tolist() == good.floors.tolist()
-    assert joined_scores([without, without]).floors.size == 0
+    assert join_scores([good, without]).floors.tolist() == good.floors.tolist()
+    assert join_scores([without, without]).floors.size == 0
 
 
 def test_images_that_were_fitted_on_are_no_evidence(small_artefact):

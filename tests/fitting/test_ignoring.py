@@ -18,9 +18,9 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.prediction import Prediction
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.sessions import installed_backends
+from edgeseg.export.sessions import backend_predictors
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.ignoring import ignoring
+from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.runtime.scoring.model_input import InputMaker
 from edgeseg.vision.geometry import Geometry, Roi
@@ -120,7 +120,7 @@ def test_nor_in_what_a_plan_is_built_from(
     for frame, slot in zip(pair(), slots, strict=True):
         inputs.into(frame, slot, view=inputs.view(size_hw), swap=False)
     assert np.array_equal(slots[0], slots[1])
-    backends = installed_backends(path, precision=precision, target="trt", batch=(1, 1, 1))
+    backends = backend_predictors(path, precision=precision, target="trt", batch=(1, 1, 1))
     maps, scores = backends["ONNX Runtime, as written"]()(slots)
     assert scores[0] == scores[1]
     assert maps[0].any()
@@ -130,7 +130,7 @@ def test_nor_in_what_a_plan_is_built_from(
 def test_ignored_cells_enter_nothing(fitted: Artefact) -> None:
     hidden = hidden_of(fitted.config.geometry, (96, 96))
     assert hidden is not None
-    ignored = ~hidden.kept(fitted.config.grid_hw)
+    ignored = ~hidden.kept_cells(fitted.config.grid_hw)
     assert ignored.any()
     good = fitted.calibration.good
     assert not good.d2_mean[ignored].any()
@@ -141,11 +141,11 @@ def test_ignored_cells_enter_nothing(fitted: Artefact) -> None:
 
 
 def test_afterwards_the_threshold_is_of_what_is_left(small_artefact: Artefact) -> None:
-    whole = ignoring(small_artefact, (), camera_hw=None, options=RANDOM)
+    whole = ignore_in_model(small_artefact, (), camera_hw=None, options=RANDOM)
     before = small_artefact.calibration
     assert whole.calibration.score_threshold == pytest.approx(before.score_threshold, rel=2e-3)
     assert whole.calibration.pixel_threshold == pytest.approx(before.pixel_threshold, rel=2e-3)
-    changed = ignoring(small_artefact, (SERIAL,), options=RANDOM)
+    changed = ignore_in_model(small_artefact, (SERIAL,), options=RANDOM)
     grids = small_artefact.calibration.good.grids
     assert grids is not None
     kept = changed.model().kept
@@ -164,8 +164,8 @@ def test_good_images_give_the_threshold_where_a_file_keeps_no_grids(
     good = replace(small_artefact.calibration.good, grids=None)
     bare = replace(small_artefact, calibration=replace(small_artefact.calibration, good=good))
     with pytest.raises(ArtefactError, match="the file keeps no distances of its good images"):
-        ignoring(bare, (SERIAL,), options=RANDOM)
-    changed = ignoring(bare, (SERIAL,), good=open_dataset(plate), options=RANDOM)
+        ignore_in_model(bare, (SERIAL,), options=RANDOM)
+    changed = ignore_in_model(bare, (SERIAL,), good=open_dataset(plate), options=RANDOM)
     assert changed.calibration.method == "split-conformal, 10 good images"
     named = [(each["image"], each["score"]) for each in changed.data["highest"]]
     assert [score for _, score in named] == sorted(
@@ -204,7 +204,7 @@ def test_on_the_device_the_sidecar_says_what_is_ignored(
         first, second = (detector.predict(frame) for frame in pair())
     assert first.verdict == second.verdict
     assert not second.map_hw[26:38, 20:52].any()
-    wanted = Model(ignoring(small_artefact, (SERIAL,), options=RANDOM)).predict(pair()[0])
+    wanted = Model(ignore_in_model(small_artefact, (SERIAL,), options=RANDOM)).predict(pair()[0])
     assert first.score == pytest.approx(wanted.score, rel=1e-4)
     assert first.map_hw == pytest.approx(wanted.map_hw, abs=1e-3 * float(wanted.map_hw.max()))
     sidecar = json.loads(graph.with_suffix(".json").read_text())
@@ -244,7 +244,7 @@ def test_images_in_memory_keep_their_own_pixels_where_a_region_is_named() -> Non
     plain = edgeseg.fit(images, preset=SMALL, size_hw=(64, 64), options=RANDOM)
     assert "camera_hw" not in plain.artefact.data
     with pytest.raises(UsageError, match="the model does not know the size of the camera's"):
-        ignoring(plain.artefact, (SERIAL,), options=RANDOM)
+        ignore_in_model(plain.artefact, (SERIAL,), options=RANDOM)
 
 
 @pytest.mark.parametrize(

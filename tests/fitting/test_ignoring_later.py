@@ -16,14 +16,14 @@ from edgeseg.cli.group import cli
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import write_dataset
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.ignoring import ignoring
+from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.modelfile.header import read_config
 from edgeseg.teach import engine
 from edgeseg.vision.geometry import Geometry
-from edgeseg.vision.ignored import hidden_of, painted
+from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import images_in, read_image
 from tests.support.small_models import RANDOM, SMALL
 
@@ -80,12 +80,12 @@ def test_a_good_part_stays_good_and_a_defect_elsewhere_is_found(
     assert sum(flagged) <= 1
     inside, elsewhere = ([blot(frame, *at) for frame in good[:3]] for at in ((48, 23), (30, 62)))
     for region in (SERIAL, CORNER):
-        after = Model(ignoring(fitted, (region,), options=RANDOM))
+        after = Model(ignore_in_model(fitted, (region,), options=RANDOM))
         now = [after.predict(frame).anomalous for frame in good]
         assert not any(is_now and not was for was, is_now in zip(flagged, now, strict=True))
         assert all(after.predict(frame).anomalous for frame in elsewhere)
     assert all(before.predict(frame).anomalous for frame in inside)
-    after = Model(ignoring(fitted, (SERIAL,), options=RANDOM))
+    after = Model(ignore_in_model(fitted, (SERIAL,), options=RANDOM))
     assert not any(after.predict(frame).anomalous for frame in inside)
 
 
@@ -93,10 +93,10 @@ def test_a_good_part_stays_good_and_a_defect_elsewhere_is_found(
 def test_every_score_is_that_of_its_grid_without_these_cells(
     fitted: Artefact, good: list[Image], region: tuple[tuple[float, float], ...]
 ) -> None:
-    changed = ignoring(fitted, (region,), options=RANDOM)
+    changed = ignore_in_model(fitted, (region,), options=RANDOM)
     hidden = hidden_of(changed.config.geometry, (96, 96))
     assert hidden is not None
-    kept = hidden.kept(fitted.config.grid_hw)
+    kept = hidden.kept_cells(fitted.config.grid_hw)
     assert 0 < (~kept).sum() < kept.size / 4
     model, head = fitted.model(), fitted.head()
     for frame in [*good[:3], blot(good[0], 48, 23), blot(good[0], 30, 62)]:
@@ -109,11 +109,11 @@ def test_every_score_is_that_of_its_grid_without_these_cells(
 def test_inputs_stay_as_they_are_and_what_the_fit_painted_stays_painted(good: list[Image]) -> None:
     frame = good[0]
     later = Geometry(camera_hw=(96, 96), uncounted=(SERIAL,))
-    assert painted(frame, later) is frame
+    assert paint_ignored(frame, later) is frame
     known = Geometry(camera_hw=(96, 96), ignore=(SERIAL,))
     beside = ((30.0, 20.0), (45.0, 20.0), (45.0, 40.0), (30.0, 40.0))  # it shares pixels with it
     both = replace(known, uncounted=(beside,))
-    assert np.array_equal(painted(frame, both), painted(frame, known))
+    assert np.array_equal(paint_ignored(frame, both), paint_ignored(frame, known))
     fitted, counted = (hidden_of(each, (96, 96)) for each in (known, both))
     assert fitted is not None
     assert counted is not None
@@ -164,7 +164,7 @@ def test_clear_forgets_what_was_named_since_and_keeps_what_was_fitted(
 
 
 def test_an_update_goes_on_with_both_kinds(fitted: Artefact, gears: Path) -> None:
-    changed = ignoring(fitted, (SERIAL,), options=RANDOM)
+    changed = ignore_in_model(fitted, (SERIAL,), options=RANDOM)
     more = open_dataset(gears / "test" / "good")
     plain, updated = (update(each, Changes(more=more), RANDOM) for each in (fitted, changed))
     assert updated.config.geometry == changed.config.geometry
@@ -178,7 +178,7 @@ def test_the_page_ignores_by_the_same_computation(
 ) -> None:
     out = tmp_path / "next.edgeseg"
     made = engine.ignore_regions(model_file, regions=[CORNER], options=RANDOM, out=out)
-    by_hand = ignoring(fitted, (CORNER,), options=RANDOM).calibration
+    by_hand = ignore_in_model(fitted, (CORNER,), options=RANDOM).calibration
     assert made.calibration.score_threshold == by_hand.score_threshold
     again = engine.ignore_regions(out, regions=[SERIAL, CORNER], options=RANDOM, out=out)
     assert again.config.geometry.uncounted == (CORNER, SERIAL)
@@ -188,7 +188,7 @@ def test_the_page_ignores_by_the_same_computation(
 def test_with_real_weights_no_gear_is_flagged(shared: Path, gears: Path, good: list[Image]) -> None:
     options = FitOptions(weights=str(shared / "weights" / "mobilenet_v3_small.pth"), planted=0)
     fitted = fit(open_dataset(gears), replace(SMALL, false_alarm_rate=0.04), options)
-    changed = Model(ignoring(fitted, (CORNER,), options=options))
+    changed = Model(ignore_in_model(fitted, (CORNER,), options=options))
     assert not any(changed.predict(frame).anomalous for frame in good)
     assert changed.predict(blot(good[0], 30, 62)).anomalous
 
@@ -201,7 +201,7 @@ def test_of_real_cables_no_more_good_ones_are_flagged(shared: Path) -> None:
         for part in ("train", "test")
     )
     model = edgeseg.fit(train, preset=replace(SMALL, k=40, rank=30), options=options)
-    changed = ignoring(model.artefact, (CORNER,), camera_hw=(96, 96), options=options)
+    changed = ignore_in_model(model.artefact, (CORNER,), camera_hw=(96, 96), options=options)
     before, after = (
         sum(each.predict(frame).anomalous for frame in test) for each in (model, Model(changed))
     )

@@ -14,10 +14,10 @@ from edgeseg.decision.prediction import above
 from edgeseg.fitting import image_pass
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.group import ALONE
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.parallel.shards import merge_shards, write_shard
-from edgeseg.fitting.part_evidence import fitted_evidence, kept_evidence
+from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
+from edgeseg.fitting.process_group import ALONE
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.predictor import frame_predictor, torch_predictor
@@ -212,7 +212,7 @@ def test_new_images_that_are_near_copies_count_once(tmp_path: Path) -> None:
 
 def filled(store: EmbeddingStore, pictures: Sequence[Picture], stored: Sequence[int]) -> None:
     for place, picture_hwc in enumerate(pictures):
-        store.thumbnails.add(place, picture_hwc)
+        store.grey_copies.add(place, picture_hwc)
     for place in stored:
         store.append(np.zeros((1, 1), np.float32), place)
 
@@ -222,11 +222,11 @@ def test_an_image_is_no_evidence_while_a_near_copy_stays_in_its_model() -> None:
     pictures = frames(6, 2)
     with EmbeddingStore() as seen, EmbeddingStore() as unseen:
         filled(seen, pictures, [0, 1, 2, 4, 5])
-        evidence = fitted_evidence(seen, ALONE)
+        evidence = evidence_by_folds(seen, ALONE)
         assert sorted(evidence.parts) == [0, 1, 4, 5]
         assert (evidence.count, evidence.left_out) == (2, 1)
         filled(unseen, frames(3, 2, first=4), range(6))
-        apart = kept_evidence(seen, unseen, ALONE)
+        apart = evidence_apart(seen, unseen, ALONE)
         assert sorted(apart.parts) == [4, 5], "parts 4 and 5 were fitted, part 6 was not"
 
 

@@ -44,7 +44,7 @@ def good_frames(data: Path) -> np.ndarray:
 def head_without(artefact: Artefact, embedded: NDArray[np.float32], out: list[int]) -> GaussianHead:
     config = artefact.config
     others = [place for place in range(len(embedded)) if place not in out]
-    pooled = Windows.of(config).pooled(moments_of_rows(embedded[others]))
+    pooled = Windows.of(config).pool_moments(moments_of_rows(embedded[others]))
     factors = make_factors(
         pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
     )

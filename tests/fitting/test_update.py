@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ArtefactError, UsageError
+from edgeseg.base.utc import utc_time
 from edgeseg.data.datasets import load_batches, open_dataset
 from edgeseg.fitting.options import Changes
-from edgeseg.fitting.update import joined_scores, merge_models, update
+from edgeseg.fitting.update import join_scores, merge_models, update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
 from edgeseg.model.moments import Moments
-from edgeseg.modelfile.history import timestamp
 from tests.support.commands import fail, succeed
 from tests.support.shares import (
     FIT_TINY,
@@ -175,10 +175,10 @@ def test_decay_below_one_image(folders):
     """Counts below one still have a mean and a covariance."""
     one = replace(fit_small(folders["one"], config=TINY), prints=sorted_prints(()))
     found, _ = changed(one, more=open_dataset(folders["one"]), decay=0.01)
-    assert_same_moments(found.moments, one.moments.scaled(1.01))
-    faded = replace(one, moments=one.moments.scaled(0.2))
+    assert_same_moments(found.moments, one.moments.scale(1.01))
+    faded = replace(one, moments=one.moments.scale(0.2))
     assert_same_moments(
-        changed(faded, more=open_dataset(folders["one"]))[0].moments, one.moments.scaled(1.2)
+        changed(faded, more=open_dataset(folders["one"]))[0].moments, one.moments.scale(1.2)
     )
 
 
@@ -218,7 +218,7 @@ def test_scores_of_several_sets_are_those_of_one(models):
         replace(good, d2_mean=some.mean(axis=0), d2_std=some.std(axis=0))
         for good, some in ((old, d2[:9]), (new, d2[9:]))
     ]
-    both = joined_scores(parts)
+    both = join_scores(parts)
     assert both.scores.tolist() == [*old.scores, *new.scores]
     np.testing.assert_allclose(both.d2_mean, d2.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(both.d2_std, d2.std(axis=0), rtol=1e-4)
@@ -276,7 +276,7 @@ def test_commands(models, folders, tmp_path):
     history = json.loads(succeed("info", tmp_path / "m", "--json").stdout)["history"]
     newest = max(path.stat().st_mtime for path in folders["new"].iterdir())
     assert history[-1] == {
-        "action": "update", "images": 4, "from": "new", "when": timestamp(newest),
+        "action": "update", "images": 4, "from": "new", "when": utc_time(newest),
     }  # fmt: skip
     assert "update" in succeed("info", tmp_path / "m").stdout
     before = model.read_bytes()

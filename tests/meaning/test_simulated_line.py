@@ -62,22 +62,22 @@ def test_the_line_finds_frames_that_are_stamped_when_they_arrive(
 
     sources = ("MJPEG", "RTSP", "Aravis", "GStreamer")
     assert [wrong(source, LINK) for source in sources] == [0] * 4
-    monkeypatch.setattr(Arrivals, "exposed_s", by_arrival)
-    monkeypatch.setattr(StreamClock, "exposed_s", by_arrival)
+    monkeypatch.setattr(Arrivals, "earliest_exposure_s", by_arrival)
+    monkeypatch.setattr(StreamClock, "earliest_exposure_s", by_arrival)
     assert all(wrong(source, LINK) > 5 for source in sources)
 
 
 def test_the_line_finds_a_driver_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = Troubles(process=0.02)
     assert wrong("V4L2", stopped) == 0
-    monkeypatch.setattr(opencv_capture, "driver_exposed_s", lambda now_s, stamp_s: now_s)
+    monkeypatch.setattr(opencv_capture, "driver_stamp_s", lambda now_s, stamp_s: now_s)
     assert wrong("V4L2", stopped) > 5
 
 
 def test_the_line_finds_a_frozen_camera(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = Troubles(frozen=0.01)
     assert wrong("V4L2", frozen) == 0
-    monkeypatch.setattr(Repeats, "seen", lambda repeats, image_hwc: False)
+    monkeypatch.setattr(Repeats, "is_repeat", lambda repeats, image_hwc: False)
     assert wrong("V4L2", frozen) > 5
 
 

@@ -210,7 +210,10 @@ def test_expected_d2_of_pooled_factors():
     train = rows(30, locations=12)
     moments = moments_of_rows(train)
     factors = make_factors(
-        Windows(grid_hw=(3, 4), pool=3).pooled(moments), ridge=RIDGE, rank=3, directions="lower"
+        Windows(grid_hw=(3, 4), pool=3).pool_moments(moments),
+        ridge=RIDGE,
+        rank=3,
+        directions="lower",
     )
     by_images = (measured(factors, train) ** 2).mean(axis=0)
     np.testing.assert_allclose(expected_d2(factors, moments), by_images, rtol=1e-6)
@@ -221,7 +224,7 @@ def test_expected_d2_of_shared_factors():
     train = rows(30, locations=16)  # a grid of 4x4 in blocks of 2x2
     moments = moments_of_rows(train)
     windows = Windows(grid_hw=(4, 4), share=2, pool=3)
-    shared = make_factors(windows.pooled(moments), ridge=RIDGE, rank=3, directions="lower")
+    shared = make_factors(windows.pool_moments(moments), ridge=RIDGE, rank=3, directions="lower")
     block = np.array([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3, 2, 2, 3, 3])
     assert np.array_equal(windows.block_of_cell(), block)
     each = Factors(mean=shared.mean[block], factor=shared.factor[block])

@@ -71,7 +71,7 @@ def test_remove_undoes_merge():
 def test_scaled_moments_are_those_of_weighted_images():
     """Half the old images, three of the new ones: a decayed model that was updated."""
     old, new = rows(6), rows(3, seed=1)
-    weighted = moments_of_rows(old).scaled(0.5).merge(moments_of_rows(new))
+    weighted = moments_of_rows(old).scale(0.5).merge(moments_of_rows(new))
     weight = np.array([0.5] * 6 + [1.0] * 3)
     x = np.concatenate([old, new])
     mean = np.einsum("n,nkp->pk", weight, x) / 6.0
@@ -79,17 +79,17 @@ def test_scaled_moments_are_those_of_weighted_images():
     scatter = np.einsum("n,nkp,nlp->pkl", weight, centred, centred)
     assert_same(weighted, Moments(count=np.full(6, weight.sum()), mean=mean, scatter=scatter))
     assert (weighted.images, weighted.decayed) == (6, False)
-    assert moments_of_rows(old).scaled(0.9).decayed
+    assert moments_of_rows(old).scale(0.9).decayed
 
 
 def test_counts_below_one_are_counts():
-    faint = moments_of_rows(rows(1)).scaled(0.1)
+    faint = moments_of_rows(rows(1)).scale(0.1)
     both = faint.merge(faint)
     np.testing.assert_allclose(both.mean, faint.mean)
     assert float(both.count[0]) == pytest.approx(0.2)
     windows = Windows(grid_hw=(2, 3), pool=3)
     np.testing.assert_allclose(
-        windows.pooled(faint).mean, windows.pooled(moments_of_rows(rows(1))).mean
+        windows.pool_moments(faint).mean, windows.pool_moments(moments_of_rows(rows(1))).mean
     )
 
 
@@ -102,9 +102,9 @@ def test_some_locations_are_a_view():
 
 def test_packed_moments_are_unpacked():
     moments = moments_of_rows(rows(7))
-    packed = moments.packed()
+    packed = moments.pack()
     assert packed["scatter"].shape == (6, 10)
-    assert_same(Moments.unpacked(packed), moments)
+    assert_same(Moments.unpack(packed), moments)
 
 
 def test_merge_and_remove_leave_their_arguments_alone():

@@ -94,7 +94,10 @@ def fitted_model(config: FitConfig, train: NDArray[np.uint8]) -> tuple[Reference
     blank = ReferenceModel(config, backbone=backbone, embedding=weight, factors=zeros)
     moments = moments_of_rows(blank.embeddings(train))
     factors = make_factors(
-        windows.pooled(moments), ridge=config.ridge, rank=config.rank, directions=config.directions
+        windows.pool_moments(moments),
+        ridge=config.ridge,
+        rank=config.rank,
+        directions=config.directions,
     )
     model = ReferenceModel(config, backbone=backbone, embedding=weight, factors=factors)
     return model, weight

@@ -109,7 +109,7 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
     """Every block of cells with those around it, cut at the border of the grid."""
     height, width = grid_hw
     x = rows(5, locations=height * width).reshape(5, 4, height, width)
-    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pooled(moments_of_rows(flat(x)))
+    pooled = Windows(grid_hw=grid_hw, share=share, pool=size).pool_moments(moments_of_rows(flat(x)))
     reach = size // 2
     unions = []
     for top in range(0, height, share):
@@ -133,25 +133,26 @@ def test_pooled_is_the_union_of_the_neighbours(grid_hw, size, share):
 
 def test_pooling_a_single_cell():
     moments = moments_of_rows(rows(5, locations=1))
-    assert_same(Windows(grid_hw=(1, 1), pool=5).pooled(moments), moments)
+    assert_same(Windows(grid_hw=(1, 1), pool=5).pool_moments(moments), moments)
 
 
 def test_pooling_no_images_gives_none():
-    pooled = Windows(grid_hw=(2, 3), pool=3).pooled(Moments.zero(6, 4))
+    pooled = Windows(grid_hw=(2, 3), pool=3).pool_moments(Moments.zero(6, 4))
     assert not pooled.count.any()
     assert np.isfinite(pooled.mean).all()
 
 
 def test_pool_of_one_changes_nothing():
     moments = moments_of_rows(rows(5))
-    assert Windows(grid_hw=(2, 3)).pooled(moments) is moments
+    assert Windows(grid_hw=(2, 3)).pool_moments(moments) is moments
 
 
 def test_pooling_commutes_with_merging():
     first, second = moments_of_rows(rows(4)), moments_of_rows(rows(7, seed=1))
     windows = Windows(grid_hw=(2, 3), pool=3)
     assert_same(
-        windows.pooled(first.merge(second)), windows.pooled(first).merge(windows.pooled(second))
+        windows.pool_moments(first.merge(second)),
+        windows.pool_moments(first).merge(windows.pool_moments(second)),
     )
 
 
@@ -163,11 +164,11 @@ def test_they_equal_the_pooled_moments_of_cells(share: int, pool: int) -> None:
     cells = moments_of_rows(flat(np.concatenate([first, second])))
     found = moments_of(windows, first, second)
     assert (found.count == 5).all()
-    merged = Windows(grid_hw=GRID_HW, share=share, pool=pool).pooled(cells)
+    merged = Windows(grid_hw=GRID_HW, share=share, pool=pool).pool_moments(cells)
     assert_close(windows.in_cells(found), merged)
-    assert windows.pooled(found) is found
+    assert windows.pool_moments(found) is found
     one_covariance = whole_windows(share=share, pool=pool, covariance="global")
-    assert_close(one_covariance.pooled(found), merged)
+    assert_close(one_covariance.pool_moments(found), merged)
 
 
 def test_by_hand_in_a_corner() -> None:
@@ -185,7 +186,7 @@ def test_by_hand_in_a_corner() -> None:
 def test_grids_smaller_than_a_window(grid_hw: tuple[int, int], share: int, pool: int) -> None:
     x = embeddings(2, grid_hw=grid_hw)
     windows = whole_windows(grid_hw=grid_hw, share=share, pool=pool)
-    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pooled(moments_of_rows(flat(x)))
+    merged = Windows(grid_hw=grid_hw, share=share, pool=pool).pool_moments(moments_of_rows(flat(x)))
     assert_close(windows.in_cells(moments_of(windows, x)), merged)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.modelfile.metadata import DriftBaseline, ModelMetadata, TileLayout
-from edgeseg.modelfile.seal import sealed_json
+from edgeseg.modelfile.seal import seal_json
 from tests.endurance.fuzz.mutators import sealed_again
 from tests.support.brightness_model import PLAN, brightness_metadata
 from tests.support.thresholds import made_up_thresholds
@@ -93,7 +93,7 @@ def changed(*path: str | int, to: Any) -> str:
         del inner[path[-1]]
     else:
         inner[path[-1]] = to
-    return sealed_json(values)
+    return seal_json(values)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_threshold_that_is_no_number_is_refused(value):
     values = json.loads(TILED.to_json())
     del values["seal"]
     values["threshold"]["pixel"] = 12345.0
-    text = sealed_again(sealed_json(values).replace("12345.0", value).encode(), text=True).decode()
+    text = sealed_again(seal_json(values).replace("12345.0", value).encode(), text=True).decode()
     assert value in text
     assert "no number" in refusal(text) or "threshold.pixel: inf, expected" in refusal(text)
 

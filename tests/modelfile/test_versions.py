@@ -16,9 +16,9 @@ from edgeseg.modelfile.versions import (
     NEXT,
     Intent,
     keep_newest,
+    kept_versions,
     new_folder,
     next_number,
-    numbered,
     replacing,
     settle,
 )
@@ -158,28 +158,28 @@ def test_versions_are_whole_numbered_and_bounded(tmp_path: Path) -> None:
     for number in range(4):
         with new_folder(next_number(tmp_path)) as new:
             (new / "model.onnx").write_text(str(number))
-        keep_newest(numbered(tmp_path), 2)
+        keep_newest(kept_versions(tmp_path), 2)
     with pytest.raises(ZeroDivisionError), new_folder(next_number(tmp_path)):
         raise ZeroDivisionError
     assert contents(tmp_path) == {"0003/model.onnx": "2", "0004/model.onnx": "3"}
-    keep_newest(numbered(tmp_path), 1)
-    assert [path.name for path in numbered(tmp_path)] == ["0004"]
+    keep_newest(kept_versions(tmp_path), 1)
+    assert [path.name for path in kept_versions(tmp_path)] == ["0004"]
 
 
 def test_a_note_is_of_the_living_or_of_the_killed(tmp_path: Path) -> None:
     intent = Intent(tmp_path / "note.json", busy="another is at it")
-    with intent.left() as noted:
+    with intent.find_left() as noted:
         assert noted is None
     with intent.hold({"a": 1}):
-        with intent.left() as noted:
+        with intent.find_left() as noted:
             assert noted is None, "its process lives"
         with pytest.raises(UsageError, match="another is at it"), intent.hold({}):
             pass
-    with intent.left() as noted:
+    with intent.find_left() as noted:
         assert noted == {"a": 1}, "nobody has withdrawn it"
         intent.withdraw()
-    with intent.left() as noted:
+    with intent.find_left() as noted:
         assert noted is None
     (tmp_path / "note.json").write_text('{"a": ')
-    with intent.left() as noted:
+    with intent.find_left() as noted:
         assert noted == {}

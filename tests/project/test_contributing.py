@@ -12,7 +12,7 @@ import torch
 import edgeseg.runtime
 from edgeseg.api import fit, load
 from edgeseg.data.datasets import LAYOUTS, open_dataset
-from edgeseg.decision.metric_names import METRICS
+from edgeseg.decision.metric_registry import METRICS
 from edgeseg.export.precision.makers import MAKERS
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.model.backbones import BACKBONES, backbone_spec

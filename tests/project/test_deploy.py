@@ -52,7 +52,7 @@ def exported() -> set[str]:
         drift=lambda: {0: drift},  # type: ignore[dict-item,return-value]
         viewers=lambda: 0,
         recording=lambda: False,
-        station=Station().words,
+        station=Station().status,
     )
     return set(re.findall(r"^(edgeseg_\w+)", exporter.text().decode(), re.M))
 

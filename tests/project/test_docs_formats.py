@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.score_origin import Choice
 from edgeseg.fitting import checkpoint
 from edgeseg.fitting.graph import graph_facts
@@ -24,11 +24,11 @@ from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.events import records
-from edgeseg.runtime.recipes.approval import Expected, write_expected
+from edgeseg.runtime.recipes.approval import Approval, write_approval
 from edgeseg.runtime.recipes.changeover import RecipeEvent
 from edgeseg.runtime.recipes.check_record import CheckRecord
 from edgeseg.runtime.recipes.golden_check import approve, check_golden
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.run.line import AnsweredTrigger
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
@@ -185,7 +185,7 @@ def test_event_of_a_result() -> None:
 
 
 def test_event_of_a_mended_log() -> None:
-    assert_documented("Event log_mended", event_log.mended_event(17))
+    assert_documented("Event log_mended", event_log.repair_event(17))
 
 
 def test_event_of_drift() -> None:
@@ -211,9 +211,9 @@ def test_events_of_recipes() -> None:
 def test_golden_check(tmp_path: Path) -> None:
     recipe = new_recipe(tmp_path / "bottle")
     write_image(recipe.golden / "master" / "0.png", part(150))
-    with opened_judge(recipe, CPU, note=ignore) as judge:
+    with open_judge(recipe, CPU, note=ignore) as judge:
         expected = approve(judge)
-        write_expected(recipe, expected)
+        write_approval(recipe, expected)
         record = check_golden(judge, live=[part(150)])
     assert_documented("Keys of expected.json", json.loads(json.dumps(asdict(expected))))
     assert_documented("Keys of a golden check", json.loads(json.dumps(record.facts())))
@@ -253,7 +253,7 @@ def test_schema_numbers(heading: str, number: int) -> None:
         ("`part.plan` with", metadata.SCHEMA),
         ("`part.onnx.sig`", signature.SCHEMA),
         ("`events.jsonl`", records.SCHEMA),
-        ("`expected.json`", Expected.schema),
+        ("`expected.json`", Approval.schema),
         ("`expected.json`", CheckRecord.schema),
         ("`counters.json`", Counts.schema),
         ("`latency.json`", report.SCHEMA),

@@ -4,44 +4,33 @@ import ast
 import re
 from collections.abc import Iterator
 
-import click
 import pytest
 
-from edgeseg.base.options import in_flags
-from edgeseg.cli.group import COMMANDS, cli
+from edgeseg.base.messages import write
+from edgeseg.base.options import say_options
 from tests.support.documents import REPO, text_of
+from tests.support.sentences import command_params, errors_in, fixed_text, sentence_of
 
 PARTS = ("edgeseg", "export", "runtime")
+SPEAKERS = [say_options(params) for params in command_params().values()]
 
 
 def templates() -> Iterator[str]:
-    """Every string of the source, with `...` for what is put in while it runs."""
+    """Every string and error of the source, with `...` for what is put in while it runs."""
     for part in PARTS:
         for path in (REPO / part).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.JoinedStr):
-                    yield "".join(_fixed(piece) for piece in node.values)
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            yield from map(sentence_of, errors_in(tree))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.JoinedStr) or (
+                    isinstance(node, ast.Constant) and isinstance(node.value, str)
+                ):
+                    yield fixed_text(node)
 
 
-def _fixed(piece: ast.expr) -> str:
-    return str(piece.value) if isinstance(piece, ast.Constant) else "..."
-
-
-def typed(template: str) -> Iterator[str]:
-    """As it stands in the source, and as every command that knows its settings says it."""
-    yield template
-    if "=" in template:
-        values = template.replace("...", "\0")  # dots would end a sentence
-        yield from {in_flags(values, params).replace("\0", "...") for params in PARAMS}
-
-
-def _params() -> Iterator[list[click.Parameter]]:
-    context = click.Context(cli)
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        yield command.get_params(click.Context(command))
+def typed(template: str) -> set[str]:
+    """As a Python program has it, and as every command that knows its settings says it."""
+    return {template, *(write(template, say) for say in SPEAKERS)}
 
 
 def quoted(text: str) -> list[str]:
@@ -50,7 +39,6 @@ def quoted(text: str) -> list[str]:
     return [" ".join(line.removeprefix("> ") for line in block.splitlines()) for block in blocks]
 
 
-PARAMS = list(_params())
 SOURCE = "\n".join(text for template in templates() for text in typed(template))
 MESSAGES = quoted(text_of("docs/troubleshooting.md"))
 

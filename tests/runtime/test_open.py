@@ -14,7 +14,7 @@ import pytest
 import edgeseg.runtime
 from edgeseg.api import Model, load
 from edgeseg.base.errors import ExportError, UsageError
-from edgeseg.decision.judgement import JudgedPrediction, judged
+from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
 from edgeseg.export.calibration_frames import calibration_frames
 from edgeseg.modelfile.metadata import TileLayout
@@ -132,7 +132,7 @@ def test_a_frame_is_cut_where_the_model_was_fitted_on_tiles(tmp_path):
 def test_a_score_that_is_no_number_is_no_good_part():
     raw = Prediction(map_hw=np.full((4, 4), np.nan, np.float32), score=float("nan"))
     limits = made_up_thresholds(1.0)
-    assert judged(raw, thresholds=limits, view=View(frame_hw=(4, 4), size_hw=(4, 4))).anomalous
+    assert judge(raw, thresholds=limits, view=View(frame_hw=(4, 4), size_hw=(4, 4))).anomalous
 
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), float("-inf")])

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.progress import Note
 from edgeseg.cli.stream_command import stream
 from edgeseg.runtime.backends.choose import BACKENDS
@@ -194,7 +195,7 @@ def test_notes_name_options_and_leave_pipelines_alone(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_stream(options: StreamOptions, *, stop: object, note: Note, print_report: Note) -> None:
-        note("no GPU; use backend=cpu")
+        note(Sentence("no GPU; use ", Setting("backend", "cpu")))
         note(f"{options.source[0]}: lost")
 
     monkeypatch.setattr("edgeseg.runtime.run.run.run_stream", run_stream)

@@ -27,7 +27,7 @@ from edgeseg.modelfile.metadata import (
     PlanFacts,
     ScoreRule,
 )
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 from tests.support.thresholds import made_up_thresholds
 
 
@@ -195,7 +195,7 @@ def write_brightness_model(
     graph = brightness_graph(metadata, repeats=repeats, kept_hw=kept_hw)
     path.write_bytes(graph.SerializeToString())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    inside = ModelMetadata.from_json(embedded_text(path) or "", source=path.name)
+    inside = ModelMetadata.from_json(property_text(path) or "", source=path.name)
     told = replace(inside, onnx_sha256=digest)
     if sidecar:
         path.with_suffix(".json").write_text(told.to_json(indent=2), encoding="utf-8")

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.samples import Sample
-from edgeseg.fitting.locator.locating import learn_locator
+from edgeseg.fitting.locator.learn_locator import learn_locator
 from edgeseg.vision.geometry import Geometry, Pose
 from edgeseg.vision.images import write_image
-from edgeseg.vision.pose import of_centres
+from edgeseg.vision.pose import for_opencv
 
 SIZE_HW = (120, 160)
 HOME = (80.0, 60.0)
@@ -31,7 +31,7 @@ def part(
         picture[62:68, 66:74] = (240, 240, 60)
     pose = Pose(x=x, y=y, degrees=degrees, home_xy=HOME)
     moved = cv2.warpAffine(
-        picture, of_centres(pose.matrix), SIZE_HW[::-1], borderMode=cv2.BORDER_REPLICATE
+        picture, for_opencv(pose.matrix), SIZE_HW[::-1], borderMode=cv2.BORDER_REPLICATE
     )
     grain = np.random.default_rng(noise).normal(0, 2, moved.shape)
     return np.clip(moved + grain, 0, 255).astype(np.uint8)

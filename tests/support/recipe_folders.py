@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import ignore
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.recipes.approval import write_expected
+from edgeseg.runtime.recipes.approval import write_approval
 from edgeseg.runtime.recipes.golden_check import approve
-from edgeseg.runtime.recipes.open_judge import opened_judge
+from edgeseg.runtime.recipes.open_judge import open_judge
 from edgeseg.runtime.recipes.recipe import Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import make_recipe
 from edgeseg.runtime.recipes.versions import put_model
@@ -64,8 +64,8 @@ def new_recipe(
 
 def approve_now(recipe: Recipe) -> None:
     """Today's scores are right."""
-    with opened_judge(recipe, CPU, note=ignore) as judge:
-        write_expected(recipe, approve(judge))
+    with open_judge(recipe, CPU, note=ignore) as judge:
+        write_approval(recipe, approve(judge))
 
 
 def edit(recipe: Recipe, old: str, new: str) -> Recipe:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.progress import ignore
-from edgeseg.runtime.recipes.changeover import Running
+from edgeseg.runtime.recipes.changeover import ActiveRecipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.runtime.run.product import Product
@@ -41,7 +41,7 @@ def line(
     product = Product(
         session=model.session,
         scorer=recipe.scorer_config(),
-        running=Running(recipe=recipe, model=model),
+        running=ActiveRecipe(recipe=recipe, model=model),
         store=store,
         warm=warm,
     )
@@ -66,5 +66,5 @@ def inspect(rig: Rig) -> tuple[str, str]:
 
 def change(rig: Rig, key: int | str, name: str) -> None:
     assert rig.station.load_job(key)
-    rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
-    assert rig.station.current_job.name == name, rig.station.words().reason
+    rig.wait(lambda: not rig.station.status().job_loading, "the recipe")
+    assert rig.station.current_job.name == name, rig.station.status().reason

@@ -21,12 +21,12 @@ from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.fitting.spaces import settle_geometry
-from edgeseg.modelfile.container import sealed_header
+from edgeseg.modelfile.container import seal_header
 from edgeseg.modelfile.header import KEY, SCHEMA, calibration_facts, read_floats, read_header
 from edgeseg.modelfile.seal import seal_file
 from edgeseg.teach import engine, work
 from edgeseg.teach.project import Project, ProjectSettings
-from edgeseg.vision.ignored import drawn_regions
+from edgeseg.vision.ignored import polygon_mask
 from edgeseg.vision.images import images_in, read_image, resize_image, write_image
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
@@ -61,7 +61,7 @@ def write_project(
 
 
 def _kept(ignored: list) -> NDArray[np.bool_]:
-    return ~drawn_regions(tuple(map(tuple, ignored)), SIZE_HW)
+    return ~polygon_mask(tuple(map(tuple, ignored)), SIZE_HW)
 
 
 def _scores(paths: list[Path], ignored: list) -> GoodImageScores:
@@ -114,7 +114,7 @@ def _save(artefact: SimpleNamespace, out: Path) -> None:
     save_file(
         {"good.scores": calibration.good.scores, "good.peaks": calibration.good.peaks},
         out,
-        {KEY: sealed_header(header)},
+        {KEY: seal_header(header)},
     )
     seal_file(out)
 

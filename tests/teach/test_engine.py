@@ -10,9 +10,10 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.base.errors import EdgesegError
-from edgeseg.fitting.graph import at_hand
-from edgeseg.fitting.graph.at_hand import cache_path
+from edgeseg.base.failure import FAILURE_FILE
+from edgeseg.fitting.graph import find_graph
 from edgeseg.fitting.graph.backbone_graph import read_facts
+from edgeseg.fitting.graph.find_graph import cache_path
 from edgeseg.fitting.options import FitOptions
 from edgeseg.teach import engine
 from edgeseg.vision.images import write_image
@@ -78,14 +79,15 @@ def test_one_is_made_where_torch_is(
     asked: list[list[str]] = []
 
     class Done:
-        returncode, stderr = 1, "noise\nError: no weights for resnet18\n"
+        returncode = 1
 
-    def run(command: list[str], **_: object) -> Done:
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> Done:
         asked.append(command)
+        Path(env[FAILURE_FILE]).write_text('{"failed": "no weights for resnet18"}')
         assert '"geometry"' not in Path(command[-1]).read_text()
         return Done()
 
-    monkeypatch.setattr(at_hand.subprocess, "run", run)
+    monkeypatch.setattr(find_graph.subprocess, "run", run)
     with pytest.raises(EdgesegError, match=r"^no weights for resnet18$"):
         engine.fit_model(
             good, graph=None, config=MADE_FOR, options=OPTIONS, out=tmp_path / "part.edgeseg"

@@ -1,9 +1,10 @@
 """The German page from collecting to learning: no sentence of the service is left in English."""
 
+import re
 from pathlib import Path
+from string import Formatter
 
 from edgeseg.teach.page_files import service_sentences
-from edgeseg.teach.said import recognised
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import scene
@@ -22,9 +23,22 @@ LISTEN = """
 """
 
 
+def pattern_of(english: str) -> re.Pattern[str]:
+    """Any text stands for a value, and numbers for a number."""
+    pattern = ""
+    for words, name, _, _ in Formatter().parse(english):
+        value = "" if name is None else r"[-+.e0-9]+" if re.match("n(_|$)", name) else ".+"
+        pattern += re.escape(words) + value
+    return re.compile(pattern)
+
+
+ENGLISH = [pattern_of(english) for english in service_sentences()["en"].values()]
+
+
 def is_english(line: str) -> bool:
     """A sentence of the service as it stands in the table, with or without a capital."""
-    return any(recognised(words) for words in (line, line[:1].lower() + line[1:]))
+    words = (line, line[:1].lower() + line[1:])
+    return any(pattern.fullmatch(each) for pattern in ENGLISH for each in words)
 
 
 def heard(tab: Tab) -> list[str]:

@@ -1,10 +1,11 @@
 """What the Judge tab says of parts that were pictured more than once."""
 
+from edgeseg.base.messages import Message
 from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.judging import judged
 from edgeseg.teach.report import GoodScore, Report
-from edgeseg.teach.said import recognised
+from tests.support.messages import says
 
 
 def report_of(*, parts: int, times: int) -> Report:
@@ -40,31 +41,28 @@ def test_a_part_counts_once_by_its_highest_picture() -> None:
     row = next(row for row in facts["table"] if row["per_thousand"] == 20)
     assert not row["kept"]
     assert row["threshold"] == 14.07, "part 14, picture 7"
-    assert row["promise"] == (
-        "120 good pictures of 15 different parts can only promise 62.5 of 1000 good parts; 49 "
-        "different parts would do for 20"
+    assert row["promise"] == Message(
+        "promise_parts", n=120, n_parts=15, n_can=62.5, n_needed=49, n_wish=20.0
     )
-    assert facts["guarantee"].startswith("not exact: near-copies among 120 good images")
-    assert facts["guarantee"].endswith("; one fit in ten alarms at 14 % or more")
-    for words in (row["promise"], facts["guarantee"]):
-        assert recognised(words) is not None, "the page says it in every language"
+    says(facts["guarantee"], "guarantee_spread")
+    assert str(facts["guarantee"].values["words"]).startswith("not exact: near-copies among 120")
+    assert str(facts["guarantee"]).endswith("; one fit in ten alarms at 14 % or more")
     assert facts["worst"][0]["p_value"] == 2 / 16
 
 
 def test_one_part_promises_nothing() -> None:
     facts = judged(report_of(parts=1, times=30), chosen(parts=1, images=30, rate=1.0))
-    promises = {row["promise"] for row in facts["table"] if row["per_thousand"] == 20}
-    assert promises == {
-        "all 30 good pictures show one part, which promises nothing; 49 different parts would do "
-        "for 20"
-    }
-    assert recognised(promises.pop()) is not None
+    (promise,) = (row["promise"] for row in facts["table"] if row["per_thousand"] == 20)
+    assert promise == Message("promise_one_part", n=30, n_needed=49, n_wish=20.0)
     assert not any(row["kept"] for row in facts["table"])
-    assert facts["guarantee"].startswith("no promise")
+    assert str(facts["guarantee"]).startswith("no promise")
 
 
 def test_pictures_of_different_parts_are_judged_as_ever() -> None:
     facts = judged(report_of(parts=40, times=1), chosen(parts=40, images=40, rate=1 / 41))
     row = next(row for row in facts["table"] if row["per_thousand"] == 20)
-    assert row["promise"].startswith("40 good pictures can only promise 24.4 of 1000 good parts")
+    says(row["promise"], "promise_weak", n=40, n_wish=20.0)
+    assert str(row["promise"]).startswith(
+        "40 good pictures can only promise 24.4 of 1000 good parts"
+    )
     assert facts["parts"] == 40

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from edgeseg.base.messages import Message
 from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
@@ -20,6 +21,7 @@ from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
 from edgeseg.teach.work import Work
 from edgeseg.vision.images import images_in, read_image, write_image
+from tests.support.messages import says
 from tests.support.teach_engine import ENGINE, part, write_project
 
 TELLING = SimpleNamespace(
@@ -228,10 +230,11 @@ def test_a_place_is_ignored_from_the_next_frame_on_and_seen_again(folder):
     preview = opened(folder).preview()
     (place,) = [item for item in preview["would_learn"] if item["ignored"]]
     assert (place["name"], place["ignored"]) == (SERIAL, (30, 20, 12, 8))
-    assert place["why"] == "ignore 12x8 pixels at 30,20 from now on, say Ada (supervisor)"
+    people = "Ada (supervisor)"
+    assert place["why"] == Message("why_ignore", n_w=12, n_h=8, n_x=30, n_y=20, people=people)
     assert SERIAL in preview["now_passes"]
-    begins = "learning 1 of the marked alarms and ignoring the place of 1: "
-    assert preview["sentence"].startswith(begins)
+    found = Message("learn_found", n=2, n_all=2)
+    says(preview["sentence"], "learn_would_ignore", n=1, n_places=1, found=found)
     assert preview["still_found"] == {"found": 2, "of": 2}
     opened(folder)._install("supervisor")
     assert judged(folder, serial) == "good"
@@ -267,9 +270,8 @@ def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defec
     preview = opened(folder).preview()
     assert [item["name"] for item in preview["would_learn"]] == [SERIAL]
     reasons = {item["name"]: item["reason"] for item in preview["held_back"]}
-    assert reasons[GOOD] == f"with its place ignored, {name} would no longer be found"
-    begins = "learning 0 of the marked alarms and ignoring the place of 1: "
-    assert preview["sentence"].startswith(begins)
+    assert reasons[GOOD] == Message("held_hides", names=name)
+    says(preview["sentence"], "learn_would_ignore", n=0, n_places=1)
     said(project, SERIAL, "defect", who="operator", person="Bob")
     assert previewed_now(project) == {"learned": 0, "ignored": 0}
     assert opened(folder).preview()["threshold_new"] is None

@@ -14,7 +14,7 @@ PAGE = Path(page_files.__file__).parent / "page"
 TABLE = texts()
 SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
 # Keys that are put together from a word of the service, or from a name in the page.
-MADE = ("meter_", "kind_", "no_pictures_", "flag_", "help_", "tool_", "shape_", "side_", "fit_")
+MADE = ("meter_", "kind_", "no_pictures_", "help_", "tool_", "shape_", "side_", "fit_")
 MADE += (
     "locate_",
     "lane_",
@@ -24,7 +24,6 @@ MADE += (
     "mark_",
     "event_",
     "enough_",
-    "why_",
     "who_",
     "said_",
 )

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from edgeseg.base.messages import Message
 from edgeseg.base.progress import ignore
 from edgeseg.teach import alarms as alarms_module
 from edgeseg.teach import feedback as feedback_module
@@ -87,7 +88,7 @@ def test_flags_come_after_the_list_and_are_those_of_all_pictures(collected):
     page = pictures.page("good")
     assert page["items"] == [*reversed(pictures.every("good"))][:PAGE]
     newest = page["items"][0]
-    assert newest["flags"] == [f"duplicate of g{(MANY - 1) % 7:04d}.png"]
+    assert newest["flags"] == [Message("flag_duplicate", name=f"g{(MANY - 1) % 7:04d}.png")]
 
 
 def test_what_one_picture_more_costs_is_that_picture(tmp_path, monkeypatch):
@@ -115,7 +116,7 @@ def test_a_picture_that_was_replaced_is_looked_at_again(tmp_path, monkeypatch):
     pictures.list.page("good")
     pictures.list.settle()
     items = {item["name"]: item["flags"] for item in pictures.list.page("good")["items"]}
-    assert items["a2.png"] == ["duplicate of a0.png"]
+    assert items["a2.png"] == [Message("flag_duplicate", name="a0.png")]
 
 
 def test_a_damaged_picture_does_not_stop_the_list(tmp_path):

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, Mark, Marked, new_mark
 from edgeseg.teach.quarantine import quota, sort_out, without_worst
+from tests.support.messages import says
 
 
 def alarm(number: int) -> Alarm:
@@ -68,7 +70,7 @@ def test_two_operators_agree_and_one_supervisor_is_enough():
     assert list(chosen.learn) == names(two, boss)
     (held,) = chosen.held_back
     assert held.name == one.alarm.id
-    assert "one operator says good" in held.reason
+    assert held.reason == Message("held_waiting", word=Message("word_good"), n=2)
 
 
 def test_what_scores_like_a_known_defect_is_held_back():
@@ -76,7 +78,8 @@ def test_what_scores_like_a_known_defect_is_held_back():
     scores = {mild.alarm.id: 4.9, bold.alarm.id: 5.0}
     chosen = sort_out([mild, bold], scores, {"scratch.png": 5.0, "hole.png": 9.0}, fitted=60)
     assert list(chosen.learn) == names(mild)
-    assert "as much as the defect scratch.png" in chosen.held_back[0].reason
+    reason = Message("held_like_defect", n=5.0, name="scratch.png", n_low=5.0)
+    assert chosen.held_back[0].reason == reason
 
 
 def test_a_learning_has_a_quota_and_the_oldest_come_first():
@@ -85,7 +88,7 @@ def test_a_learning_has_a_quota_and_the_oldest_come_first():
     chosen = sort_out(items, scores, {}, fitted=60)
     assert list(chosen.learn) == names(*items)[: quota(60)]
     assert quota(60) == 6
-    assert all("over the quota of 6" in held.reason for held in chosen.held_back)
+    assert all(held.reason == Message("held_quota", n=6) for held in chosen.held_back)
     assert len(chosen.held_back) == 3
     assert quota(5) == 2
 
@@ -105,7 +108,7 @@ def test_places_are_ignored_where_people_agree():
     scores = dict.fromkeys(names(boss, two, one), 9.0)  # as much as a defect: it is not learned
     chosen = sort_out([boss, two, one], scores, {"scratch.png": 5.0}, fitted=60)
     assert (list(chosen.ignore), chosen.learn) == (names(boss, two), ())
-    assert "one operator says ignore" in chosen.held_back[0].reason
+    says(chosen.held_back[0].reason, "held_waiting", word=Message("word_ignore"))
 
 
 def test_a_learning_ignores_a_tenth_of_the_picture_at_most():
@@ -120,8 +123,7 @@ def test_a_learning_ignores_a_tenth_of_the_picture_at_most():
     chosen = sort_out(items, scores, {}, fitted=60)
     assert list(chosen.ignore) == names(*items[:3])
     reasons = [held.reason for held in chosen.held_back]
-    assert "over the quota of 10%; if that is meant, draw it in Region and fit" in reasons[0]
-    assert reasons[1] == "not counted, as was said"
+    assert reasons == [Message("held_too_much", n=14, n_most=10), Message("held_ignored")]
     assert sort_out(items, scores, {}, fitted=60, located=True).ignore == ()
 
 
@@ -133,8 +135,7 @@ def test_the_place_that_hides_most_is_left_out_first():
     hidden = dict(zip(names(*items[:2]), (3.0, 7.0), strict=True))
     fewer = without_worst(chosen, scores, hidden, ["scratch.png"])
     assert (list(fewer.ignore), list(fewer.learn)) == (names(items[0]), names(items[2]))
-    reason = "with its place ignored, scratch.png would no longer be found"
-    assert fewer.held_back[-1].reason == reason
+    assert fewer.held_back[-1].reason == Message("held_hides", names="scratch.png")
     nothing = dict.fromkeys(hidden, 0.0)
     fewer = without_worst(fewer, scores, nothing, ["scratch.png"])
     assert (list(fewer.ignore), list(fewer.learn)) == (names(items[0]), [])
@@ -153,7 +154,7 @@ def test_the_boldest_is_left_out_when_a_defect_would_be_lost():
     chosen = sort_out(items, scores, {}, fitted=60)
     fewer = without_worst(chosen, scores, {}, ["scratch.png"])
     assert list(fewer.learn) == [items[0].alarm.id, items[2].alarm.id]
-    assert "scratch.png would no longer be found" in fewer.held_back[-1].reason
+    assert fewer.held_back[-1].reason == Message("held_lost", names="scratch.png")
 
 
 def test_marks_are_kept_with_their_picture_and_a_later_word_replaces_an_earlier(tmp_path):

@@ -12,6 +12,7 @@ from edgeseg.teach.project import Project, RegionSettings
 from edgeseg.teach.reference import draw, reference, view
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import write_image
+from tests.support.messages import refuses
 from tests.support.teach_engine import CHILD, part, write_project
 from tests.teach.test_learner import TELLING
 
@@ -72,7 +73,7 @@ def test_another_is_chosen_with_the_way_parts_are_found(service) -> None:
 def test_one_that_is_gone_is_missed(service) -> None:
     service.set_region(FOLLOWED)
     (service.project.pictures("good") / "g00.png").unlink()
-    with pytest.raises(UsageError, match=r"^g00\.png: shapes are drawn on it, and it is gone"):
+    with refuses(UsageError, "fit_no_reference", name="g00.png"):
         reference(service.project)
     assert view(service.project)["reference"]["name"] == "g01.png"
     service.set_region(FOLLOWED)
@@ -86,7 +87,7 @@ def test_a_project_that_was_edited_gets_it_with_its_next_fit(service) -> None:
     assert reference(project) is None  # the first one
     draw(project, project.settings().region)
     assert project.settings().region == replace(region, drawn_on="g00.png")
-    with pytest.raises(UsageError, match="no name of a picture"):
+    with refuses(UsageError, "picture_name"):
         replace(region, drawn_on="../secret.png")
     (project.pictures("good") / "g00.png").rename(project.pictures("good") / "0 0.png")
     draw(project, project.settings().region)

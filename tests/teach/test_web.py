@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.runtime.web.access import Access
 from edgeseg.teach import uploads, web
-from edgeseg.teach.web import MAX_UPLOAD, WebOptions, routes_of, serve
+from edgeseg.teach.web import MAX_UPLOAD, WebOptions, for_page, routes_of, serve
 from tests.doubles.fake_teach import FakeTeach
 from tests.support import HANGS_S
 
@@ -262,13 +263,34 @@ def test_lists_are_given_in_parts(site: Site) -> None:
     assert len(site.read("/teach/alarms?most=-1")[1]) == 3  # no number: as many as there are
 
 
+def test_keys_stand_beside_the_words_of_messages_and_change_nothing() -> None:
+    begun, flag = Message("starting"), Message("flag_duplicate", name="a.png")
+    facts = {
+        "fit": {"state": "running", "sentence": begun},
+        "held_back": ({"reason": begun}, {"reason": "rare"}),
+        "why": 3,
+        "flags": [flag],
+        "lost": "",
+        "names": [],
+    }
+    assert for_page(facts) == {
+        "fit": {"state": "running", "sentence": str(begun), "sentence_said": begun.to_json()},
+        "held_back": [{"reason": "starting", "reason_said": begun.to_json()}, {"reason": "rare"}],
+        "why": 3,
+        "flags": ["duplicate of a.png"],
+        "flags_said": [{"key": "flag_duplicate", "values": {"name": "a.png"}}],
+        "lost": "",
+        "names": [],
+    }
+
+
 def test_a_refusal_is_a_sentence(site: Site) -> None:
     site.fake.refusal = "2 good pictures, expected 4 or more; collect more"
     assert site.act("/teach/fit") == (409, {"error": site.fake.refusal})
     assert site.read("/teach/maps/none.png") == (404, {"error": "none.png: no map"})
-    site.fake.refusal = "the station does not run"
-    said = {"key": "run_not", "values": {}}
-    assert site.act("/teach/stop") == (409, {"error": site.fake.refusal, "error_said": said})
+    site.fake.refusal = Message("run_not")
+    said = {"error": str(site.fake.refusal), "error_said": {"key": "run_not", "values": {}}}
+    assert site.act("/teach/stop") == (409, said)
     site.fake.history = lambda **_: 1 / 0  # type: ignore[method-assign]
     assert site.read("/teach/history") == (500, {"error": "ZeroDivisionError"})
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.teach.project import Project
 from edgeseg.teach.work import Work
 from tests.support import HANGS_S
+from tests.support.messages import refuses, says
 
 TELLS = "print(json.dumps({'share': 0.5, 'sentence': 'half'}), flush=True); "
 DONE = "print(json.dumps({'done': {'images': 3}}), flush=True)"
@@ -43,29 +45,33 @@ def test_a_job_that_ends_well(project):
     taken = []
     work = work_of(project, TELLS + "open(job['folder'] + '/x', 'w').close(); " + DONE, taken)
     work.wait(HANGS_S)
-    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "fine"}
+    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "fine", "setting": None}
     assert taken == [{"images": 3}]
     assert left(project) == []
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("code", "sentence"),
     [
-        ("print(json.dumps({'failed': 'no pictures'})); sys.exit(1)", "no pictures"),
-        ("sys.exit('a library has said so')", "a library has said so"),
-        ("1 / 0", "ZeroDivisionError"),
-        ("os.kill(os.getpid(), 9)", "killed, perhaps for want of memory"),
-        ("os.kill(os.getpid(), 11)", "signal 11"),
-        ("print('no JSON')", "exit code 0"),
+        ("print(json.dumps({'failed': ['no pictures']})); sys.exit(1)", "no pictures"),
+        (
+            "print(json.dumps({'failed': [{'key': 'fit_few', 'values': {'n': 1, 'n_few': 5}}]}))",
+            Message("fit_few", n=1, n_few=5),
+        ),
+        ("sys.exit('a library has said so')", Message("work_failed", why="a library has said so")),
+        ("1 / 0", Message("work_failed", why="ZeroDivisionError: division by zero")),
+        ("os.kill(os.getpid(), 9)", Message("work_killed")),
+        ("os.kill(os.getpid(), 11)", Message("work_signal", n=11)),
+        ("print('no JSON')", Message("work_failed", why="exit code 0")),
     ],
 )
-def test_a_job_that_fails_says_why_and_leaves_nothing(project, code, says):
+def test_a_job_that_fails_says_why_and_leaves_nothing(project, code, sentence):
     taken = []
     work = work_of(project, code, taken)
     work.wait(HANGS_S)
     facts = work.facts()
     assert facts["state"] == "failed"
-    assert says in facts["sentence"]
+    assert facts["sentence"] == sentence
     assert taken == []
     assert left(project) == []
 
@@ -85,15 +91,15 @@ def test_cancel_ends_it_with_all_that_it_has_started(project):
     )
     taken = []
     work = work_of(project, code, taken)
-    until(lambda: work.facts()["sentence"].isdecimal())
+    until(lambda: str(work.facts()["sentence"]).isdecimal())
     grandchild = int(work.facts()["sentence"])
-    with pytest.raises(UsageError, match="still at work"):
+    with refuses(UsageError, "work_busy"):
         work.start("fit", finish=lambda folder, done: "", sentence="")
     work.cancel()
     assert work.facts()["state"] == "cancelled"
     assert (taken, left(project)) == ([], [])
     until(lambda: not _alive(grandchild))
-    with pytest.raises(UsageError, match="nothing is under way"):
+    with refuses(UsageError, "work_none"):
         work.cancel()
 
 
@@ -131,7 +137,7 @@ def test_something_that_needs_no_child(project):
     work = Work(project)
     work.start_here(lambda: "done here", sentence="begin")
     work.wait(HANGS_S)
-    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here"}
+    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here", "setting": None}
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -140,7 +146,7 @@ def test_a_defect_of_the_program_ends_the_job_too(project):
     work.start_here(lambda: {}["missing"], sentence="begin")
     work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"
-    assert work.facts()["sentence"] == "ended by a defect of edgeseg (KeyError: 'missing')"
+    says(work.facts()["sentence"], "work_defect", kind="KeyError", what="'missing'")
 
 
 def test_a_job_gives_way_to_the_station(project):

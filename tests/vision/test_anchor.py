@@ -101,4 +101,4 @@ def test_an_outline_without_a_size_is_refused(name: str) -> None:
 
 def test_a_rectangle_beyond_the_picture_is_not_found() -> None:
     far = replace(anchor(), box=replace(anchor().box, x=10_000))
-    assert far.matched(camera_picture()) is None
+    assert far.match(camera_picture()) is None

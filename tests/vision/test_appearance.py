@@ -102,7 +102,7 @@ def test_pictures_of_any_size_have_figures(size_hw):
 def test_sums_of_parts_are_those_of_all_in_any_order(values, at):
     whole = GoodAppearance.of(map(tuple, values))
     first, second = (GoodAppearance.of(map(tuple, part)) for part in (values[:at], values[at:]))
-    assert first.joined(second) == second.joined(first) == whole
+    assert first.merge(second) == second.merge(first) == whole
     assert record(GoodAppearance, asdict(whole)) == whole
     if whole.limits is not None:
         assert all(whole.limits.fault_in(tuple(row)) is None for row in values)

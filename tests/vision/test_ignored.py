@@ -12,11 +12,11 @@ from edgeseg.model.artefact import Artefact
 from edgeseg.vision.geometry import Geometry, Roi
 from edgeseg.vision.ignored import (
     MapRule,
-    drawn_regions,
     hidden_of,
     outlines,
-    painted,
+    paint_ignored,
     parse_region,
+    polygon_mask,
     read_regions,
 )
 from edgeseg.vision.images import write_image
@@ -29,7 +29,7 @@ def test_outlines_draw_the_mask_again_holes_included() -> None:
     for _ in range(20):
         noise = cv2.GaussianBlur(rng.random((60, 80)).astype(np.float32), (0, 0), 4)
         mask = noise > np.median(noise)
-        drawn = drawn_regions(outlines(mask, name="mask"), mask.shape)
+        drawn = polygon_mask(outlines(mask, name="mask"), mask.shape)
         wider = cv2.dilate(mask.astype(np.uint8), np.ones((3, 3), np.uint8)) != 0
         assert not (mask & ~drawn).any()
         assert not (drawn & ~wider).any(), "at most a pixel further"
@@ -38,7 +38,7 @@ def test_outlines_draw_the_mask_again_holes_included() -> None:
 def test_a_ring_keeps_its_middle() -> None:
     mask = np.ones((40, 40), bool)
     mask[12:28, 12:28] = False
-    drawn = drawn_regions(outlines(mask, name="mask"), (40, 40))
+    drawn = polygon_mask(outlines(mask, name="mask"), (40, 40))
     assert not drawn[13:27, 13:27].any()
     assert drawn[:12].all()
 
@@ -78,15 +78,17 @@ def test_a_region_touches_cells_and_what_is_painted_does_not_depend_on_it() -> N
     geometry = Geometry(camera_hw=(64, 64), ignore=(((17.0, 16.0), (30.0, 16.0), (30.0, 31.0)),))
     hidden = hidden_of(geometry, (32, 32))
     assert hidden is not None
-    kept = hidden.kept((4, 4))
+    kept = hidden.kept_cells((4, 4))
     assert not kept[1, 1]
     assert kept.sum() >= 12
     rng = np.random.default_rng(0)
     image = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
     other = image.copy()
     other[hidden.pixels_hw] = 255 - other[hidden.pixels_hw]
-    assert np.array_equal(painted(image, geometry), painted(other, geometry))
-    assert np.array_equal(painted(image, geometry)[~hidden.pixels_hw], image[~hidden.pixels_hw])
+    assert np.array_equal(paint_ignored(image, geometry), paint_ignored(other, geometry))
+    assert np.array_equal(
+        paint_ignored(image, geometry)[~hidden.pixels_hw], image[~hidden.pixels_hw]
+    )
 
 
 def test_regions_are_in_the_cameras_pixels_inside_a_region_too() -> None:

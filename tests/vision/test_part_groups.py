@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from edgeseg.data.synthetic.scene import SceneGenerator
-from edgeseg.vision.part_groups import Thumbnails, highest_of_parts
+from edgeseg.vision.part_groups import GreyCopies, highest_of_parts
 from tests.support.retakes import Picture, pictured, retaken
 
 
 def groups_of(pictures: Sequence[Picture]) -> list[int]:
-    thumbnails = Thumbnails()
+    grey_copies = GreyCopies()
     for place, picture_hwc in enumerate(pictures):
-        thumbnails.add(place, picture_hwc)
-    parts = thumbnails.groups(range(len(pictures)))
+        grey_copies.add(place, picture_hwc)
+    parts = grey_copies.groups(range(len(pictures)))
     return [parts[place] for place in range(len(pictures))]
 
 
@@ -91,27 +91,27 @@ def test_frames_of_a_film_are_not_counted_as_parts() -> None:
 
 def test_the_same_pictures_give_the_same_groups_from_a_file_and_in_shares() -> None:
     pictures = pictured(6, 3)
-    shares = [Thumbnails() for _ in range(2)]
+    shares = [GreyCopies() for _ in range(2)]
     for place, picture_hwc in enumerate(pictures):
         shares[place % 2].add(place, picture_hwc)
-    whole = Thumbnails()
+    whole = GreyCopies()
     for share in reversed(shares):
-        whole.merge(Thumbnails.of_tensors(share.tensors()))
+        whole.merge(GreyCopies.of_tensors(share.tensors()))
     parts = whole.groups(range(len(pictures)))
     assert [parts[place] for place in range(len(pictures))] == groups_of(pictures)
 
 
 def test_what_people_know_is_not_guessed() -> None:
-    thumbnails = Thumbnails(told={0: 5, 1: 5, 2: 9})
+    grey_copies = GreyCopies(told={0: 5, 1: 5, 2: 9})
     for place in range(3):
-        thumbnails.add(place, SceneGenerator(size_hw=(64, 64)).good(place))
-    assert thumbnails.groups([0, 1, 2]) == {0: 5, 1: 5, 2: 9}
-    assert thumbnails.grouping == "told"
-    assert Thumbnails.of_tensors(thumbnails.tensors()).told == thumbnails.told
+        grey_copies.add(place, SceneGenerator(size_hw=(64, 64)).good(place))
+    assert grey_copies.groups([0, 1, 2]) == {0: 5, 1: 5, 2: 9}
+    assert grey_copies.grouping == "told"
+    assert GreyCopies.of_tensors(grey_copies.tensors()).told == grey_copies.told
 
 
 def test_a_picture_without_a_small_copy_is_a_part_of_its_own() -> None:
-    assert set(Thumbnails().groups([3, 4]).values()) == {0, 1}
+    assert set(GreyCopies().groups([3, 4]).values()) == {0, 1}
 
 
 def test_a_part_counts_once_by_its_highest_value() -> None:
@@ -122,6 +122,6 @@ def test_a_part_counts_once_by_its_highest_value() -> None:
 
 
 def test_damaged_small_copies_are_refused() -> None:
-    tensors = Thumbnails().tensors() | {"places": np.array([1])}
+    tensors = GreyCopies().tensors() | {"places": np.array([1])}
     with pytest.raises(ValueError, match="small copies"):
-        Thumbnails.of_tensors(tensors)
+        GreyCopies.of_tensors(tensors)

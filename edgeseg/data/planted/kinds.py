@@ -1,6 +1,6 @@
-"""What can be wrong with a part, painted with what the good images themselves show.
+"""The kinds of planted defects, painted with what the good images themselves show.
 
-    Site (a good image and where its part is) --a kind--> Change (a shape and its new pixels)
+    Site (a good image and where its part is) --a kind--> PixelChange (a shape and its new pixels)
 
 Strengths are drawn relative to the contrast around the place, so that a defect is as hard to see
 on a wild texture as on a polished face.
@@ -22,11 +22,11 @@ from edgeseg.data.planted.shapes import (
     strokes,
     unit,
 )
-from edgeseg.data.planted.sites import Change, Good, Site
+from edgeseg.data.planted.sites import Good, PixelChange, Site
 
 
-def _paste(site: Site) -> Change:
-    """A piece from elsewhere, turned at will: a wrong part, swarf, a fold, a shifted pattern."""
+def _paste(site: Site) -> PixelChange:
+    """Paste a turned piece from elsewhere: a wrong part, swarf, a fold, a shifted pattern."""
     shape = site.blob(soft=0.35)
     donor_hwc = site.donors[int(site.rng.integers(len(site.donors)))]
     donor = Good(image_hwc=donor_hwc, part_hw=site.background.part(donor_hwc))
@@ -36,11 +36,11 @@ def _paste(site: Site) -> Change:
     turned[:, 2] += (to_x - from_x, to_y - from_y)
     height, width = shape.mask_hw.shape
     piece = cv2.warpAffine(donor_hwc, turned, (width, height), borderMode=cv2.BORDER_REFLECT_101)
-    return Change(shape=shape, pixels_hwc=piece.astype(np.float32) + site.nudge(shape))
+    return PixelChange(shape=shape, pixels_hwc=piece.astype(np.float32) + site.nudge(shape))
 
 
-def _scratch(site: Site) -> Change:
-    """Thin curved lines, lighter or darker, with a shadow along one side."""
+def _scratch(site: Site) -> PixelChange:
+    """Draw thin curved lines, lighter or darker, with a shadow along one side."""
     centre = site.good.place(site.rng)
     shape = strokes(site.good.part_hw, centre_yx=centre, area_px=site.area_px, rng=site.rng)
     shift = site.tone(shape, site.strength(shape, 0.8, 3.0), colour=0.1)
@@ -50,11 +50,11 @@ def _scratch(site: Site) -> Change:
     height, width = shape.mask_hw.shape
     shade = shape.weight_hw - cv2.warpAffine(shape.weight_hw, moved, (width, height))
     relief = 1 - site.rng.uniform(0, 0.5) * np.clip(shade, 0, 1)
-    return Change(shape=shape, pixels_hwc=site.pixels(shape) + relief[..., None] * shift)
+    return PixelChange(shape=shape, pixels_hwc=site.pixels(shape) + relief[..., None] * shift)
 
 
-def _stain(site: Site) -> Change:
-    """A soft translucent patch of another tint, at times with a rim as dried liquids have."""
+def _stain(site: Site) -> PixelChange:
+    """Paint a soft translucent patch of another tint, at times with a rim as of a dried liquid."""
     shape = site.blob(soft=site.rng.uniform(0.3, 0.8), longest=1.8)
     old, weight = site.pixels(shape), shape.weight_hw
     shift = site.tone(shape, site.strength(shape, 1.0, 3.5), colour=0.4)
@@ -62,15 +62,15 @@ def _stain(site: Site) -> Change:
     uneven = 1 + 0.2 * np.clip(smooth_noise(weight.shape, 9, site.rng), -2, 2)
     cover = site.rng.uniform(0, 0.5)  # how much of the part's own texture it hides
     faded = old + cover * (soften(old, 0.2 * math.sqrt(site.area_px)) - old)
-    return Change(shape=shape, pixels_hwc=faded + (rim * uneven)[..., None] * shift)
+    return PixelChange(shape=shape, pixels_hwc=faded + (rim * uneven)[..., None] * shift)
 
 
-def _missing(site: Site) -> Change:
-    """A piece broken off, so that the background shows, or a detail that was never there."""
+def _missing(site: Site) -> PixelChange:
+    """Break a piece off, so that the background shows, or remove a detail."""
     part_hw = site.good.part_hw
     if not site.good.bounded or site.rng.random() < 0.3:
         shape = site.blob(soft=0.25)
-        return Change(shape=shape, pixels_hwc=_without_detail(site, shape) + site.nudge(shape))
+        return PixelChange(shape=shape, pixels_hwc=_without_detail(site, shape) + site.nudge(shape))
     centre = None
     if site.rng.random() < 0.7:  # most pieces break off at an edge
         at_edge = depth_of(part_hw) <= max(0.4 * math.sqrt(site.area_px), 2)
@@ -80,11 +80,11 @@ def _missing(site: Site) -> Change:
     grown_hw = cv2.dilate(part_hw.astype(np.uint8), np.ones((reach, reach), np.uint8)) > 0
     shape = site.blob(soft=0.2, longest=1.8, centre_yx=centre, part_hw=grown_hw)
     broken = _background(site, shape) + _fracture(site, shape)[..., None]
-    return Change(shape=shape, pixels_hwc=broken + site.nudge(shape))
+    return PixelChange(shape=shape, pixels_hwc=broken + site.nudge(shape))
 
 
 def _without_detail(site: Site, shape: Shape) -> Plane:
-    """The place without what is darker than its surroundings there, or without what is lighter."""
+    """Remove what is darker than its surroundings, or what is lighter."""
     detail = min(math.sqrt(site.area_px), 16 * unit(site.good.part_hw.shape))
     side = 2 * max(1, round(0.5 * detail)) + 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
@@ -95,7 +95,7 @@ def _without_detail(site: Site, shape: Shape) -> Plane:
 
 
 def _fracture(site: Site, shape: Shape) -> Plane:
-    """Levels (H, W) of the broken edge: a thin slope that catches the light or lies in shade."""
+    """Return levels (H, W) of the broken edge: a thin slope in the light or in the shade."""
     width = max(0.12 * math.sqrt(site.area_px), 1.0)
     slope = np.exp(-depth_of(shape.mask_hw) / width) * shape.mask_hw
     rough = 1 + 0.4 * np.clip(smooth_noise(slope.shape, 15, site.rng), -2, 2)
@@ -103,7 +103,7 @@ def _fracture(site: Site, shape: Shape) -> Plane:
 
 
 def _background(site: Site, shape: Shape) -> Plane:
-    """The background's colour of this neighbourhood with the grain of another place of it."""
+    """Return the background's colour of this neighbourhood with the grain of another place."""
     image_hwc = site.good.image_hwc.astype(np.float32)
     apart = 2 * round(4 * unit(site.good.part_hw.shape)) + 1  # pixels that no shadow reaches
     room = (~site.good.part_hw).astype(np.uint8)
@@ -123,7 +123,7 @@ def _background(site: Site, shape: Shape) -> Plane:
 def _grain_box(
     room_hw: Mask, mask_hw: Mask, rng: np.random.Generator
 ) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
-    """The rectangle of a mask, and one of that size in the picture with the most background."""
+    """Return a mask's rectangle, and an equal one in the picture with the most background."""
     rows, columns = np.flatnonzero(mask_hw.any(axis=1)), np.flatnonzero(mask_hw.any(axis=0))
     inner = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
     height, width = mask_hw[inner].shape
@@ -132,8 +132,8 @@ def _grain_box(
     return inner, max(boxes, key=lambda box: np.count_nonzero(room_hw[box] & mask_hw[inner]))
 
 
-def _blur(site: Site) -> Change:
-    """A place that has lost its texture: worn, smeared, out of shape."""
+def _blur(site: Site) -> PixelChange:
+    """Blur a place that has lost its texture: worn, smeared, deformed."""
     pixel, size = unit(site.good.part_hw.shape), math.sqrt(site.area_px)
     reach = max(0.5 * size, 1.0)
     # Where there is no texture nothing can be lost.
@@ -143,18 +143,18 @@ def _blur(site: Site) -> Change:
     shape = site.blob(soft=0.35, centre_yx=centre)
     sigma = site.rng.uniform(0.25, 0.6) * min(size, 20 * pixel) + 0.3 * pixel * (1 + site.push)
     smeared = soften(site.pixels(shape), sigma)
-    return Change(shape=shape, pixels_hwc=smeared + site.nudge(shape))
+    return PixelChange(shape=shape, pixels_hwc=smeared + site.nudge(shape))
 
 
-def _colour(site: Site) -> Change:
-    """The same surface in another colour, or on a grey camera in another brightness."""
+def _colour(site: Site) -> PixelChange:
+    """Give a surface another colour, or another brightness where the camera is grey."""
     shape = site.blob(soft=0.3)
     shift = site.tone(shape, site.strength(shape, 0.8, 3.0), colour=0.75)
-    return Change(shape=shape, pixels_hwc=site.pixels(shape) + shift)
+    return PixelChange(shape=shape, pixels_hwc=site.pixels(shape) + shift)
 
 
 # To add a kind: a function from a site to a change, and its line here.
-KINDS: dict[str, Callable[[Site], Change]] = {
+KINDS: dict[str, Callable[[Site], PixelChange]] = {
     "paste": _paste,
     "scratch": _scratch,
     "stain": _stain,

@@ -1,4 +1,4 @@
-"""Where the part is in a good image: what differs from the border of the good images.
+"""Find the part in a good image: what differs from the border of the good images.
 
     colour and contrast of the border --> how unlike it each place is --> the part, halo peeled off
 
@@ -28,7 +28,7 @@ _FLAT = 2.0  # grey levels squared: a painted background has no variance of its 
 
 @dataclass(frozen=True, kw_only=True)
 class _Cloud:
-    """Where the values of the border lie: a Gaussian of most of them."""
+    """A Gaussian of most of the values of the border."""
 
     mean: Plane  # (C,)
     whitening: Plane  # (C, C): after it, all directions vary alike
@@ -50,20 +50,20 @@ class _Cloud:
         )
 
     def distance(self, values: Plane) -> Plane:
-        """Mahalanobis distance of values (..., C)."""
+        """Return the Mahalanobis distance of values (..., C)."""
         return _distance(values, self.mean, self.whitening)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What the border of the good images looks like, from near and from a little farther."""
+    """The look of the border of the good images: of pixels, and of their neighbourhoods."""
 
     near: _Cloud  # colour of a pixel
     far: _Cloud  # colour and contrast of its neighbourhood
 
     @classmethod
     def of(cls, images: Sequence[NDArray[np.uint8]]) -> "Background":
-        """Of a few good images, sizes may differ."""
+        """Learn the border of a few good images, whose sizes may differ."""
         near, far = [], []
         for image_hwc in images:
             colour, neighbourhood = _looks(_small(image_hwc))
@@ -73,17 +73,17 @@ class Background:
         return cls(near=_Cloud.of(np.concatenate(near)), far=_Cloud.of(np.concatenate(far)))
 
     def part(self, image_hwc: NDArray[np.uint8]) -> Mask:
-        """The pixels (H, W) of a good image that show the part; all, if none stand out."""
+        """Return the pixels (H, W) of a good image that show the part; all, if none stand out."""
         size_hw = image_hwc.shape[:2]
         colour, neighbourhood = _looks(_small(image_hwc))
         unlike_hw = self.far.distance(neighbourhood) > _UNLIKE * self.far.reach
-        part_hw = _smooth(self._peeled(unlike_hw, self.near.distance(colour)))
+        part_hw = _smooth(self._peel(unlike_hw, self.near.distance(colour)))
         if not _LEAST <= part_hw.mean() <= _MOST:
             return np.ones(size_hw, np.bool_)
         return resize_mask(part_hw, (size_hw[0], size_hw[1]))
 
-    def _peeled(self, unlike_hw: Mask, distance_hw: Plane) -> Mask:
-        """Without the rim of background that a neighbourhood reaches into."""
+    def _peel(self, unlike_hw: Mask, distance_hw: Plane) -> Mask:
+        """Remove the rim of background that a neighbourhood reaches into."""
         solid_hw = np.zeros(unlike_hw.shape, np.uint8)
         outlines, _ = cv2.findContours(
             unlike_hw.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
@@ -108,7 +108,7 @@ def _small(image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _looks(image_hwc: NDArray[np.uint8]) -> tuple[Plane, Plane]:
-    """Colour (H, W, 3) of pixels, and colour and contrast (H, W, 4) of their neighbourhoods."""
+    """Return colour (H, W, 3) of pixels, and colour and contrast (H, W, 4) of neighbourhoods."""
     lab = cv2.cvtColor(image_hwc, cv2.COLOR_RGB2LAB).astype(np.float32)
     sigma = min(image_hwc.shape[:2]) / 64
     mean = cv2.GaussianBlur(lab, (0, 0), sigma)
@@ -125,7 +125,7 @@ def _border(size_hw: tuple[int, ...]) -> Mask:
 
 
 def _smooth(part_hw: Mask) -> Mask:
-    """Small gaps closed, crumbs gone."""
+    """Close small gaps and remove crumbs."""
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (5, 5))
     closed = cv2.morphologyEx(part_hw.astype(np.uint8), cv2.MORPH_CLOSE, kernel)
     opened = cv2.morphologyEx(closed, cv2.MORPH_OPEN, kernel)
@@ -136,7 +136,7 @@ def _smooth(part_hw: Mask) -> Mask:
 
 
 def _split(values_n: Plane) -> float:
-    """Otsu's bound between two heaps; the farthest twentieth would stretch its bins."""
+    """Return Otsu's threshold; the farthest twentieth is left out, which would stretch its bins."""
     clipped_n = np.minimum(values_n, np.quantile(values_n, 0.95))
     counts, edges = np.histogram(clipped_n, 128)
     centres = (edges[1:] + edges[:-1]) / 2

@@ -1,9 +1,9 @@
-"""A good image to a defective copy of it, and a list of good images to a balanced set of those.
+"""Make a defective copy of a good image, or a balanced set of copies of many.
 
     images --Background--> where each part is --KINDS--> Planted(image, mask)
 
-The same images, kind and generator give the same bytes, and a set draws every copy from a
-generator of its own, so that none depends on which others were asked for.
+The same images, kind and generator give the same bytes. Each copy of a set has a generator of its
+own, so that none depends on which others were asked for.
 """
 
 import math
@@ -48,7 +48,7 @@ class Planted:
 
     @property
     def area_px(self) -> int:
-        """Pixels of the defect."""
+        """The number of pixels of the defect."""
         return int(np.count_nonzero(self.mask_hw))
 
 
@@ -61,10 +61,10 @@ def plant(
     rng: np.random.Generator,
     background: Background | None = None,
 ) -> Planted:
-    """A defect of a kind in KINDS that covers the share `area` of the picture.
+    """Plant a defect of a kind in KINDS that covers the share `area` of the picture.
 
     `others` are good images to cut pieces from, possibly none. On a small part the area is at most
-    a third of the part. Without `background` it is looked for in the images at hand.
+    a third of the part. Without `background` it is learned from the images at hand.
     """
     _check(kind=kind, area=area)
     images = (image_hwc, *others)
@@ -77,7 +77,7 @@ def plant(
     site = Site(good=good, donors=images, background=background, area_px=area_px, rng=rng)
     for draw in range(_DRAWS):
         change = KINDS[kind](replace(site, push=draw // 2))
-        changed_hwc = change.applied(good)
+        changed_hwc = change.apply(good)
         if change.shape.area_px >= area_px / 2 and _visible(good, changed_hwc, change.shape):
             mask_hw = np.zeros(good.part_hw.shape, np.bool_)
             mask_hw[change.shape.box] = change.shape.mask_hw
@@ -150,7 +150,7 @@ def _copies(
 
 
 def _visible(good: Good, changed_hwc: NDArray[np.uint8], shape: Shape) -> bool:
-    """Whether a mask over the shape would mark something."""
+    """Return whether a mask over the shape would mark something."""
     before, after = good.image_hwc[shape.box], changed_hwc[shape.box]
     levels = np.abs(after.astype(np.int16) - before)[shape.mask_hw].max(axis=1)
     bound = max(LEAST_CHANGE, OF_CONTRAST * good.contrast(shape))

@@ -20,7 +20,7 @@ _FAINT = 0.15  # of full weight: the rim of an anti-aliased line that does not c
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Pixels of a picture that a defect covers, within a window that leaves room around them."""
+    """The pixels of a picture that a defect covers, in a window with room around them."""
 
     box: Box
     mask_hw: Mask  # of the box
@@ -28,17 +28,17 @@ class Shape:
 
     @property
     def area_px(self) -> int:
-        """Pixels covered."""
+        """The number of pixels covered."""
         return int(np.count_nonzero(self.mask_hw))
 
 
 def unit(size_hw: tuple[int, ...]) -> float:
-    """One pixel of a picture of 256x256: thin things keep their share of the picture."""
+    """Return how long a pixel of 256x256 is in this size: thin things keep their share."""
     return min(size_hw) / 256
 
 
 def window(size_hw: tuple[int, ...], centre_yx: tuple[int, int], reach: float) -> Box:
-    """The part of a picture within `reach` of a place."""
+    """Return the part of a picture within `reach` of a place."""
     first, last = (
         slice(max(math.floor(centre - reach), 0), min(math.ceil(centre + reach) + 1, side))
         for centre, side in zip(centre_yx, size_hw, strict=True)
@@ -55,7 +55,7 @@ def blob(
     stretch: float,
     rng: np.random.Generator,
 ) -> Shape:
-    """The `area_px` pixels around a place that are nearest by a distance with ragged level lines.
+    """Return the `area_px` pixels nearest to a place, by a distance with ragged level lines.
 
     Pixels beside the part are farther, so that it fills a thin part before it leaves it. `soft`
     is the width of its edge as a share of its radius, `stretch` its length over its breadth.
@@ -80,7 +80,7 @@ def blob(
 def strokes(
     part_hw: Mask, *, centre_yx: tuple[int, int], area_px: int, rng: np.random.Generator
 ) -> Shape:
-    """One thin curve, or as many nearly parallel ones as the area asks for."""
+    """Draw one thin curve, or as many nearly parallel ones as the area asks for."""
     pixel = unit(part_hw.shape)
     thickness = max(1, round(rng.uniform(0.8, 1.8) * pixel))
     longest = min(1.2 * area_px / thickness, max(_LONGEST * min(part_hw.shape), 4.0))
@@ -109,7 +109,7 @@ def strokes(
 
 
 def smooth_noise(size_hw: tuple[int, ...], knots: int, rng: np.random.Generator) -> Plane:
-    """Hills and valleys of about unit height, `knots` along the longer side."""
+    """Return hills and valleys of about unit height, `knots` along the longer side."""
     longer = max(size_hw)
     rows, columns = (max(2, round(knots * side / longer)) for side in size_hw)
     coarse = rng.standard_normal((rows, columns)).astype(np.float32)
@@ -118,7 +118,7 @@ def smooth_noise(size_hw: tuple[int, ...], knots: int, rng: np.random.Generator)
 
 
 def soften(pixels: Plane, sigma: float) -> Plane:
-    """Gaussian blur of pixels (H, W) or (H, W, 3), on a smaller copy where it is wide."""
+    """Blur pixels (H, W) or (H, W, 3), on a smaller copy where the blur is wide."""
     shrink = math.ceil(sigma / _WIDE)
     if shrink == 1:
         return np.asarray(cv2.GaussianBlur(pixels, (0, 0), sigma), np.float32)
@@ -133,19 +133,19 @@ def soften(pixels: Plane, sigma: float) -> Plane:
 
 
 def soft_edge(mask_hw: Mask, *, width: float) -> Plane:
-    """Weights that rise from the edge of a mask inward and reach 1 at `width` pixels."""
+    """Return weights that rise from the edge of a mask inward and reach 1 at `width` pixels."""
     rise = np.clip((depth_of(mask_hw) - 0.5) / max(width, 0.5), 0, 1)
     return np.asarray(np.where(mask_hw, rise * rise * (3 - 2 * rise), 0), np.float32)
 
 
 def depth_of(mask_hw: Mask) -> Plane:
-    """Pixels from each pixel of a mask to the nearest outside; the picture's edge is no outside."""
+    """Return each pixel's distance to the outside of a mask; the picture's edge is not outside."""
     depth = cv2.distanceTransform(np.pad(mask_hw, 1, mode="edge").astype(np.uint8), cv2.DIST_L2, 5)
     return np.asarray(depth[1:-1, 1:-1], np.float32)
 
 
 def _curve(heading: float, length: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Points (N, 2) as x, y around the origin of a line that bends a little."""
+    """Return points (N, 2) as x, y around the origin of a line that bends a little."""
     steps = max(int(length / 2), 4)
     headings = heading + rng.uniform(-0.9, 0.9) * np.linspace(-0.5, 0.5, steps)
     headings += np.cumsum(rng.normal(0, 0.03, steps))
@@ -154,7 +154,7 @@ def _curve(heading: float, length: float, rng: np.random.Generator) -> NDArray[n
 
 
 def _around(path: NDArray[np.float64], margin: int, size_hw: tuple[int, ...]) -> Box:
-    """The window of a picture that holds a path (N, 2) of x, y; empty if it lies outside."""
+    """Return the window of a picture that holds a path (N, 2) of x, y; empty if it is outside."""
     most = np.array(size_hw[::-1])
     left, top = np.clip(np.floor(path.min(axis=0)) - margin, 0, most).astype(int).tolist()
     right, bottom = np.clip(np.ceil(path.max(axis=0)) + margin + 1, 0, most).astype(int).tolist()
@@ -164,34 +164,34 @@ def _around(path: NDArray[np.float64], margin: int, size_hw: tuple[int, ...]) ->
 def _line(
     path: NDArray[np.float64], thickness: int, on_part: Mask, box: Box, *, area_px: int
 ) -> Plane:
-    """Weights in a box of a line as far along a path as the area on the part allows."""
+    """Return weights in a box of a line, as far along a path as the area on the part allows."""
     allowed = on_part[box]
     if allowed.size == 0:
         return np.zeros(allowed.shape, np.float32)
     corner = box[1].start, box[0].start
     points = np.round((path - corner) * (1 << _SUBPIXEL)).astype(np.int32)
 
-    def drawn(count: int) -> Plane:
+    def draw(count: int) -> Plane:
         canvas = np.zeros(allowed.shape, np.uint8)
         cv2.polylines(canvas, [points[:count]], False, 255, thickness, cv2.LINE_AA, _SUBPIXEL)
         line = canvas.astype(np.float32) / 255
         return np.where(allowed & (line > _FAINT), line, 0)
 
-    whole = drawn(len(points))
+    whole = draw(len(points))
     if np.count_nonzero(whole) <= 1.1 * area_px:
         return whole
     fits, too_long = 2, len(points)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if np.count_nonzero(drawn(middle)) <= 1.1 * area_px:
+        if np.count_nonzero(draw(middle)) <= 1.1 * area_px:
             fits = middle
         else:
             too_long = middle
-    return drawn(fits)
+    return draw(fits)
 
 
 def _largest(mask_hw: Mask) -> Mask:
-    """The largest piece of a mask: splinters are no defects of their own."""
+    """Return the largest piece of a mask: splinters are no defects of their own."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask_hw.astype(np.uint8))
     if count <= 2:
         return mask_hw

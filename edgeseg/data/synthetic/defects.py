@@ -1,4 +1,4 @@
-"""What can be wrong with the synthetic part, drawn on the part itself so that it moves with it."""
+"""Defects of the synthetic part, drawn on the part itself so that they move with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class _Patch:
 
 
 def damage(part: Part, kind: str, rng: np.random.Generator) -> Plane:
-    """The part's face layer (H, W, 4) with one defect of a kind in DEFECTS."""
+    """Return the part's face layer (H, W, 4) with one defect of a kind in DEFECTS."""
     face: Plane = part.face.copy()
     DEFECTS[kind](part, face, rng)
     return face
 
 
 def _scratch(part: Part, face: Plane, rng: np.random.Generator) -> None:
-    """A bright groove with a dark shoulder, thin at both ends."""
+    """Draw a bright groove with a dark shoulder, thin at both ends."""
     steps = np.linspace(0, 1, 24)
     heading = rng.uniform(0, 2 * np.pi) + rng.uniform(-0.9, 0.9) * steps
     points = _path(heading, rng.uniform(0.35, 0.75) * part.radius) + _place(part, rng, 0.5, 0.8)
@@ -41,9 +41,9 @@ def _scratch(part: Part, face: Plane, rng: np.random.Generator) -> None:
 
 
 def _stain(part: Part, face: Plane, rng: np.random.Generator) -> None:
-    """Dried oil or rust: irregular, translucent, darker along its rim."""
+    """Paint dried oil or rust: irregular, translucent, darker along its rim."""
     size = rng.uniform(0.10, 0.20) * part.radius
-    outline = _ragged(_place(part, rng, 0.35, 0.75), size, rng, roughness=0.28, corners=28)
+    outline = _ragged_outline(_place(part, rng, 0.35, 0.75), size, rng, roughness=0.28, corners=28)
     shape = _polygon(part, outline, margin=size / 2)
     soft = cv2.GaussianBlur(shape.weight, (0, 0), 0.06 * size + 0.6)
     rim = 4 * soft * (1 - soft)
@@ -53,11 +53,11 @@ def _stain(part: Part, face: Plane, rng: np.random.Generator) -> None:
 
 
 def _missing(part: Part, face: Plane, rng: np.random.Generator) -> None:
-    """A bolt hole that was never drilled, or a piece broken off the edge."""
-    (_undrilled if rng.random() < 0.5 else _chip)(part, face, rng)
+    """Leave a bolt hole undrilled, or break a piece off the edge."""
+    (_fill_hole if rng.random() < 0.5 else _chip)(part, face, rng)
 
 
-def _undrilled(part: Part, face: Plane, rng: np.random.Generator) -> None:
+def _fill_hole(part: Part, face: Plane, rng: np.random.Generator) -> None:
     angles = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     centre = part.hole_xy(int(rng.integers(HOLES)))
     hole = _polygon(part, np.array(centre) + (HOLE + 0.04) * part.radius * _unit_xy(angles))
@@ -68,7 +68,7 @@ def _undrilled(part: Part, face: Plane, rng: np.random.Generator) -> None:
 def _chip(part: Part, face: Plane, rng: np.random.Generator) -> None:
     reach = rng.uniform(0.91, 0.98) * part.radius
     centre = np.array(part.centre_xy) + reach * _unit_xy(rng.uniform(0, 2 * np.pi))
-    outline = _ragged(
+    outline = _ragged_outline(
         centre, rng.uniform(0.11, 0.18) * part.radius, rng, roughness=0.16, corners=14
     )
     # The break is a slope: seen from above, a band of rough grey between the face and nothing.
@@ -83,7 +83,7 @@ def _chip(part: Part, face: Plane, rng: np.random.Generator) -> None:
 
 
 def _contamination(part: Part, face: Plane, rng: np.random.Generator) -> None:
-    """Swarf and dust lying on the part, or a fibre."""
+    """Scatter swarf and dust on the part, or lay down a fibre."""
     (_particles if rng.random() < 0.5 else _fibre)(part, face, rng)
 
 
@@ -92,7 +92,7 @@ def _particles(part: Part, face: Plane, rng: np.random.Generator) -> None:
     for _ in range(int(rng.integers(3, 8))):
         centre = middle + rng.normal(0, 0.10 * part.radius, 2)
         size = rng.uniform(1.8, 4.2) * _unit(part)
-        outline = _ragged(centre, size, rng, roughness=0.35, corners=7)
+        outline = _ragged_outline(centre, size, rng, roughness=0.35, corners=7)
         _paint(face, _polygon(part, outline + 1.3 * _unit(part)), (40, 40, 40), 0.6)
         colour = (235, 232, 222) if rng.random() < 0.35 else (34, 30, 28)
         _paint(face, _polygon(part, outline), colour, 1.0)
@@ -131,15 +131,15 @@ def _place(part: Part, rng: np.random.Generator, nearest: float, farthest: float
 
 
 def _path(heading: NDArray[np.float64], length: float) -> Points:
-    """A curve around the origin with the given directions of its steps."""
+    """Return a curve around the origin with the given directions of its steps."""
     points = np.cumsum(_unit_xy(heading), axis=0) * length / len(heading)
     return np.asarray(points - points.mean(axis=0))
 
 
-def _ragged(
+def _ragged_outline(
     centre: Points, size: float, rng: np.random.Generator, *, roughness: float, corners: int
 ) -> Points:
-    """A closed outline that wanders around a circle."""
+    """Return a closed outline that wanders around a circle."""
     angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
     reach = np.ones(corners)
     for order in (1, 2, 3, 5):
@@ -163,7 +163,7 @@ def _polygon(part: Part, points: Points, *, margin: float = 0) -> _Patch:
 
 
 def _stroke(part: Part, points: Points, width: NDArray[np.float64]) -> _Patch:
-    """A line of varying width, thinner than OpenCV's own may be: its outline, filled."""
+    """Fill the outline of a line of varying width, thinner than OpenCV's own lines may be."""
     ahead = np.gradient(points, axis=0)
     across = np.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
     across *= (width / 2)[:, None] / np.linalg.norm(across, axis=1, keepdims=True)

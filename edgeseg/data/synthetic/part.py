@@ -37,7 +37,7 @@ class Part:
     gloss: Plane  # (H, W): how much of the lamp's streak the metal returns
 
     def hole_xy(self, hole: int) -> tuple[float, float]:
-        """The centre of a bolt hole in the rest pose."""
+        """Return the centre of a bolt hole in the rest pose."""
         angle = 2 * np.pi * hole / HOLES
         return (
             self.centre_xy[0] + HOLE_CIRCLE * self.radius * float(np.cos(angle)),
@@ -59,14 +59,14 @@ def make_part(size_hw: tuple[int, int], rng: np.random.Generator) -> Part:
     height, width = size_hw
     radius = 0.43 * min(height, width)
     polar = _polar(size_hw, radius)
-    solid, gloss = _turned_face(polar, rng)
+    solid, gloss = _lathed_face(polar, rng)
     drilled, cut = _drill(solid, polar)
     body = _body(polar)
     return Part(
         centre_xy=((width - 1) / 2, (height - 1) / 2),
         radius=radius,
-        face=_down(_tinted(drilled, body * (1 - cut)), size_hw),
-        undrilled=_down(_tinted(solid, body), size_hw),
+        face=_down(_tint(drilled, body * (1 - cut)), size_hw),
+        undrilled=_down(_tint(solid, body), size_hw),
         gloss=_down(gloss, size_hw),
     )
 
@@ -87,7 +87,7 @@ def _polar(size_hw: tuple[int, int], radius: float) -> _Polar:
 
 
 def _body(polar: _Polar) -> Plane:
-    """The outline with its teeth, less the bore and its keyway."""
+    """Draw the outline with its teeth, less the bore and its keyway."""
     keyway = (
         _inside(0.045 - np.abs(polar.x), polar)
         * _inside(-polar.y, polar)
@@ -99,7 +99,7 @@ def _body(polar: _Polar) -> Plane:
 
 
 def _inside(distance: NDArray[np.floating[Any]], polar: _Polar) -> Plane:
-    """1 where a signed distance is positive, with an edge one pixel wide."""
+    """Return 1 where a signed distance is positive, with an edge one pixel wide."""
     return np.asarray(np.clip(distance / polar.pixel + 0.5, 0, 1), dtype=np.float32)
 
 
@@ -109,13 +109,13 @@ def _tooth_edge(angle: Plane) -> Plane:
 
 
 def _bevel(distance: Plane, width: float, polar: _Polar) -> Plane:
-    """A slope along an edge: bright where it faces the lamp, dark where it faces away."""
+    """Shade a slope along an edge: bright where it faces the lamp, dark where it faces away."""
     band = np.exp(-((distance / width) ** 2))
     return np.asarray(band * np.cos(polar.angle - _LIGHT), dtype=np.float32)
 
 
-def _turned_face(polar: _Polar, rng: np.random.Generator) -> tuple[Plane, Plane]:
-    """Grey levels of the lathed surface before drilling, and its gloss."""
+def _lathed_face(polar: _Polar, rng: np.random.Generator) -> tuple[Plane, Plane]:
+    """Return grey levels of the lathed surface before drilling, and its gloss."""
     rings = rng.standard_normal(700).astype(np.float32)
     coarse = np.convolve(rings, np.ones(9) / 3, mode="same")
     place = np.clip(polar.r * 600, 0, 699).astype(np.int32)
@@ -140,7 +140,7 @@ def _turned_face(polar: _Polar, rng: np.random.Generator) -> tuple[Plane, Plane]
 
 
 def _engraving(polar: _Polar) -> Plane:
-    """The mark, bent along the circle of the bolt holes."""
+    """Draw the mark, bent along the circle of the bolt holes."""
     text = np.zeros((80, 300), np.uint8)
     cv2.putText(text, MARK, (18, 62), cv2.FONT_HERSHEY_DUPLEX, 2.2, 255, 5, cv2.LINE_AA)
     along = (polar.angle + np.pi / 2) / 0.66 * 300 + 150
@@ -150,7 +150,7 @@ def _engraving(polar: _Polar) -> Plane:
 
 
 def _drill(solid: Plane, polar: _Polar) -> tuple[Plane, Plane]:
-    """Add the countersinks of the bolt holes, and say where the holes go through."""
+    """Add the countersinks of the bolt holes, and return where the holes go through."""
     grey, cut = solid.copy(), np.zeros_like(solid)
     for angle in 2 * np.pi * np.arange(HOLES) / HOLES:
         dx, dy = polar.x - HOLE_CIRCLE * np.cos(angle), polar.y - HOLE_CIRCLE * np.sin(angle)
@@ -162,7 +162,7 @@ def _drill(solid: Plane, polar: _Polar) -> tuple[Plane, Plane]:
     return grey.astype(np.float32), cut.astype(np.float32)
 
 
-def _tinted(grey: Plane, alpha: Plane) -> Plane:
+def _tint(grey: Plane, alpha: Plane) -> Plane:
     steel = np.array([0.985, 1.0, 1.025], np.float32)  # RGB
     return np.dstack([(grey * alpha)[..., None] * steel, alpha]).astype(np.float32)
 

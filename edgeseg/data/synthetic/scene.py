@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.files import resolved, temporary_folder, write_json
+from edgeseg.base.files import temporary_folder, write_json, write_target
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
 from edgeseg.vision.images import write_image
@@ -44,11 +44,11 @@ class SceneGenerator:
         self._noise = noise.astype(np.float32)  # (3, H + spare, W + spare): partly common to RGB
 
     def good(self, index: int) -> NDArray[np.uint8]:
-        """A good part as RGB (H, W, 3)."""
+        """Draw a good part as RGB (H, W, 3)."""
         return _to_pixels(self._expose(self._part.face, index))
 
     def defective(self, index: int, kind: str) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """The same part in the same light with a defect, and the pixels (H, W) that differ."""
+        """Draw the part of `good` with a defect, and the pixels (H, W) that differ."""
         if kind not in DEFECTS:
             raise UsageError(f"unknown defect {kind!r}: expected one of {', '.join(KINDS)}")
         rng = np.random.default_rng([self.seed, 2, index, KINDS.index(kind)])
@@ -70,10 +70,10 @@ class SceneGenerator:
         top, left = rng.integers(0, _SPARE, 2)
 
         pose = _pose(self._part, turn, shift_xy)
-        placed = self._moved(face, pose)
+        placed = self._move(face, pose)
         alpha = np.ascontiguousarray(placed[..., 3])
-        lamp = self._moved(self._streak, _pose(self._part, lamp_turn, shift_xy))
-        shine = self._moved(self._part.gloss, pose) * lamp * alpha
+        lamp = self._move(self._streak, _pose(self._part, lamp_turn, shift_xy))
+        shine = self._move(self._part.gloss, pose) * lamp * alpha
         table = self._table * (1 - 0.6 * self._shadow(alpha)) * (1 - alpha)
         # Channel by channel: arithmetic on whole planes is several times faster than on triples.
         height, width = self.size_hw
@@ -85,20 +85,20 @@ class SceneGenerator:
         return np.asarray(cv2.merge(planes), dtype=np.float32)
 
     def _shadow(self, alpha: Plane) -> Plane:
-        """How much of the lamp the part takes from the table (H, W)."""
+        """Return how much of the lamp the part takes from the table (H, W)."""
         soft, drop = 2 * round(0.035 * self._part.radius) + 1, round(0.03 * self._part.radius)
         shadow = cv2.blur(cv2.blur(alpha, (soft, soft)), (soft, soft))
         return np.asarray(np.roll(shadow, (drop, drop), (0, 1)), dtype=np.float32)
 
     def _light(self, rng: np.random.Generator) -> Plane:
-        """Brightness of the lamp (H, W), with a slope across the picture."""
+        """Draw the brightness of the lamp (H, W), with a slope across the picture."""
         brightness = rng.normal(1, 0.025)
         slope_y, slope_x = rng.normal(0, 0.03, 2)
         y = np.linspace(-slope_y, slope_y, self.size_hw[0])[:, None]
         x = np.linspace(-slope_x, slope_x, self.size_hw[1])[None, :]
         return np.asarray(brightness * (1 + y + x), dtype=np.float32)
 
-    def _moved(self, layer: Plane, pose: NDArray[np.float64]) -> Plane:
+    def _move(self, layer: Plane, pose: NDArray[np.float64]) -> Plane:
         moved = cv2.warpAffine(layer, pose, self.size_hw[::-1], flags=cv2.INTER_LINEAR)
         return np.asarray(moved, dtype=np.float32)
 
@@ -113,7 +113,7 @@ def write_dataset(
     seed: int = 0,
 ) -> None:
     """Write a dataset in the layout of MVTec AD, with `test_defective` frames of each kind."""
-    root = resolved(root)
+    root = write_target(root)
     if root.exists() and not (root / _MARKER).is_file() and (root.is_file() or any(root.iterdir())):
         raise UsageError(f"{root}: exists and was not written by edgeseg; choose another folder")
     scene = SceneGenerator(size_hw=size_hw, seed=seed)
@@ -138,14 +138,14 @@ def write_dataset(
 
 
 def _table(size_hw: tuple[int, int], rng: np.random.Generator) -> Plane:
-    """The dark fixture under the part."""
+    """Draw the dark fixture under the part."""
     grain = cv2.GaussianBlur(rng.standard_normal(size_hw).astype(np.float32), (0, 0), 1.0)
     clouds = cv2.GaussianBlur(rng.standard_normal(size_hw).astype(np.float32), (0, 0), 18.0)
     return np.asarray(40 + 7 * grain + 60 * clouds, dtype=np.float32)
 
 
 def _streak(part: Part, size_hw: tuple[int, int]) -> Plane:
-    """The bow tie of light that a lamp leaves on a lathed surface, in grey levels."""
+    """Draw the bow tie of light that a lamp leaves on a lathed surface, in grey levels."""
     y, x = np.mgrid[: size_hw[0], : size_hw[1]].astype(np.float32)
     angle = np.arctan2(y - part.centre_xy[1], x - part.centre_xy[0])
     across = np.sin(angle - np.deg2rad(35))
@@ -159,7 +159,7 @@ def _pose(part: Part, degrees: float, shift_xy: NDArray[np.float64]) -> NDArray[
 
 
 def _visible_change(good: Plane, bad: Plane) -> NDArray[np.bool_]:
-    """Where two exposures differ by more than the noise would; crumbs are dropped."""
+    """Return where two exposures differ by more than the noise; crumbs are dropped."""
     red, green, blue = cv2.split(cv2.absdiff(np.clip(bad, 0, 255), np.clip(good, 0, 255)))
     visible = np.maximum(np.maximum(red, green), blue) >= _VISIBLE
     _, labels, stats, _ = cv2.connectedComponentsWithStats(visible.astype(np.uint8), connectivity=8)

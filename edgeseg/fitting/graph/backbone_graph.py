@@ -1,4 +1,4 @@
-"""A backbone's graph on this computer: embeddings for a fit, and the model that a fit makes of it.
+"""A backbone's graph on this computer: it embeds images for a fit, and becomes the fitted model.
 
 graph --session--> embeddings --fitting--> artefact
 graph, artefact --other constants--> the graph that runs
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.plain import Malformed
 from edgeseg.config import FitConfig
-from edgeseg.fitting.feature_space import FeatureSpace, checked_settings, with_context
+from edgeseg.fitting.feature_space import FeatureSpace, check_settings, with_context
 from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, difference
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
@@ -21,23 +21,23 @@ from edgeseg.model.backbones import embedded_features
 from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
-from edgeseg.runtime.backends.session_options import DEFAULTS, SessionOptions
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
+from edgeseg.runtime.backends.session_options import DEFAULTS
 
 _AGAIN = "make it again with `edgeseg export-backbone`"
 
 
 class BackboneGraph:
-    """A file of `edgeseg export-backbone`, compared with its hash."""
+    """A file of `edgeseg export-backbone` whose hash was checked."""
 
-    def __init__(self, path: Path, *, session: SessionOptions = DEFAULTS) -> None:
-        self.path, self._options = path, session
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.facts = read_facts(path)
         self.config = self.facts.settings
 
     @cached_property
     def embedding(self) -> NDArray[np.float32]:
-        """W (F, k), put together from the kernels of the layers."""
+        """W (F, k), assembled from the kernels of the layers."""
         try:
             kernels = read_constants(self.path, prefix=KERNELS)
             parts = [kernels[f"{KERNELS}{number}"] for number in range(len(self.config.layers))]
@@ -50,8 +50,8 @@ class BackboneGraph:
 
     @cached_property
     def embed(self) -> Embedder:
-        """Inputs (N, H, W, 3) to embeddings (N, k, P), in the session that will run."""
-        run = open_embeddings(self.path, self.facts.embedding, self._options)
+        """The function from inputs (N, H, W, 3) to embeddings (N, k, P), by a runtime session."""
+        run = open_embeddings(self.path, self.facts.embedding, DEFAULTS)
 
         def embed(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
             rows = np.concatenate([run(frame[None]) for frame in frames])  # (N, P, k)
@@ -60,16 +60,18 @@ class BackboneGraph:
         return embed
 
     def space(self, config: FitConfig) -> FeatureSpace:
-        """Settings with this graph as the way to embeddings; refused if it is made for others."""
+        """Return settings with this graph to embed by; refused if it is made for others."""
         config = with_context(config)
         changed = difference(self.config, config)
         if changed is not None:
             raise UsageError(
-                f"{self.path}: made for other settings ({changed}); fit with those of the graph, "
-                "or make another one with `edgeseg export-backbone`"
+                f"{self.path}: made for other settings (",
+                changed,
+                "); fit with those of the graph, or make another one with "
+                "`edgeseg export-backbone`",
             )
         return FeatureSpace(
-            config=checked_settings(config),
+            config=check_settings(config),
             weights=BackboneWeights(config, self.facts.weights, None),
             origin=self.facts.weights,
             embedding=self.embedding,
@@ -85,16 +87,18 @@ class BackboneGraph:
             changed = "its W is another one"
         if changed is not None:
             raise UsageError(
-                f"{self.path}: not the graph of this model ({changed}); give the one that it was "
-                "fitted through, or one of the same settings, weights and seed"
+                f"{self.path}: not the graph of this model (",
+                changed,
+                "); give the one that it was fitted through, or one of the same settings, weights "
+                "and seed",
             )
 
 
 def read_facts(path: Path) -> GraphFacts:
-    """What a graph says of itself, after a look at its hash."""
+    """Read the facts of a graph, and check its hash."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; make one with `edgeseg export-backbone {path}`")
-    text = embedded_text(path, key=KEY)
+    text = property_text(path, key=KEY)
     if text is None:
         raise UsageError(
             f"{path}: not the graph of a backbone; expected a file of `edgeseg export-backbone`"

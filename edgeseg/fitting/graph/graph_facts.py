@@ -1,19 +1,19 @@
-"""What the graph of a backbone says of itself: a property of its .onnx file.
+"""The facts that a backbone's graph states of itself, in a property of its .onnx file.
 
 Such a graph is a model without Gaussians. It has one output more, the embedding that a fit is made
 of, and it cannot be run: its metadata stand under another key than those of a model.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.base.messages import Sentence, Setting
+from edgeseg.base.plain import JsonObject, Malformed, parse_json, record
 from edgeseg.config import FitConfig
 from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.modelfile.header import stored_config
 from edgeseg.modelfile.seal import KEY as SEAL
-from edgeseg.modelfile.seal import check_text, sealed_json
+from edgeseg.modelfile.seal import check_text, seal_json
 
 KEY = "edgeseg-backbone"  # of the property
 SCHEMA = 2
@@ -29,7 +29,7 @@ SHAPING = (
 class GraphFacts:
     """Settings, weights, and the names of what a fit reads and writes."""
 
-    config: dict[str, Any]
+    config: JsonObject
     weights: WeightsOrigin
     embedding: str  # output (1, P, k)
     mean: str  # constants
@@ -46,20 +46,20 @@ class GraphFacts:
 
     @property
     def settings(self) -> FitConfig:
-        """As `edgeseg export-backbone` was given them."""
+        """The settings that `edgeseg export-backbone` was given."""
         return stored_config(self.config)
 
-    def adapted(self, config: FitConfig) -> FitConfig:
+    def adapt(self, config: FitConfig) -> FitConfig:
         """Return the settings with those that this graph is made of."""
         return config.with_options({name: getattr(self.settings, name) for name in SHAPING})
 
     def to_json(self) -> str:
-        """Stable text with a hash of itself."""
-        return sealed_json(asdict(self))
+        """Write stable text with a hash of itself."""
+        return seal_json(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "GraphFacts":
-        """Malformed says what is wrong with it."""
+        """Read what to_json wrote; Malformed says what is wrong with it."""
         if not check_text(text):
             raise Malformed("the hash of itself is missing")
         values = parse_json(text)
@@ -74,9 +74,9 @@ class GraphFacts:
 
 
 def difference(graph: FitConfig, wanted: FitConfig) -> str | None:
-    """The first setting in which a fit would need another graph, in words."""
+    """Describe the first setting in which a fit would need another graph, or return None."""
     for name in SHAPING:
         ours, theirs = getattr(graph, name), getattr(wanted, name)
         if ours != theirs:
-            return f"{name}={theirs}, and the graph has {ours}"
+            return Sentence(Setting(name, theirs), f", and the graph has {ours}")
     return None

@@ -1,4 +1,4 @@
-"""The graph that runs, from a backbone's graph and a model that was fitted through it."""
+"""Write the graph that runs, from a backbone's graph and a model fitted through it."""
 
 import io
 from dataclasses import replace
@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import ExportError, RuntimeFailure, UsageError, VerificationError
-from edgeseg.base.files import file_sha256, resolved
+from edgeseg.base.files import file_sha256, write_target
 from edgeseg.base.plain import Malformed
 from edgeseg.base.progress import Note, ignore
 from edgeseg.data.synthetic.scene import SceneGenerator
-from edgeseg.fitting.graph.at_hand import graph_of_model
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+from edgeseg.fitting.graph.find_graph import graph_of_model
 from edgeseg.model.artefact import Artefact, load_artefact
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.model_metadata import describe_model
@@ -44,7 +44,7 @@ def write_model(
 ) -> ModelMetadata:
     """Write the graph and its sidecar; one that disagrees with the model is not written.
 
-    What was chosen of an earlier file of that name stays, if it is of the same model.
+    What was chosen for an earlier file of that name stays, if it is of the same model.
     """
     if artefact.origin.random and not allow_random_weights:
         raise ExportError(
@@ -52,7 +52,7 @@ def write_model(
             "real weights"
         )
     graph.check_of(artefact)
-    out = resolved(out)
+    out = write_target(out)
     metadata = describe_model(
         artefact,
         artefact_sha256=artefact_sha256,
@@ -62,7 +62,7 @@ def write_model(
         outputs=OUTPUTS,
     )
     head = artefact.head()
-    data = _filled(graph, head)
+    data = _fill_blanks(graph, head)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
     earlier = earlier_choice(out, note=note)
     with replacing(out.parent) as change:
@@ -72,7 +72,7 @@ def write_model(
         stage_sidecar(change, out.name, metadata)  # without it the graph does not run
         _verify(staged, graph, head, out)
         if earlier is not None:
-            metadata = earlier.carried_to(metadata, note=note)
+            metadata = earlier.carry_to(metadata, note=note)
             stage_sidecar(change, out.name, metadata)
     return metadata
 
@@ -85,10 +85,10 @@ def write_model_of_file(
     allow_random_weights: bool = False,
     note: Note = ignore,
 ) -> tuple[Path, ModelMetadata]:
-    """Write the graph that runs a fitted model's file; the backbone's graph, and what it says."""
+    """Write the graph that runs a model's file; return the backbone's graph and the metadata."""
     # Moments are for going on fitting: of a large grid they are a gigabyte that nobody needs here.
     model = replace(load_artefact(artefact), moments=None)
-    backbone = graph_of_model(model, graph, note=note)
+    backbone = graph_of_model(model, graph, tell=lambda message: note(str(message)))
     metadata = write_model(
         model,
         backbone,
@@ -100,8 +100,8 @@ def write_model_of_file(
     return backbone.path, metadata
 
 
-def _filled(graph: BackboneGraph, head: GaussianHead) -> bytes:
-    """The graph with the numbers of a model in its blanks."""
+def _fill_blanks(graph: BackboneGraph, head: GaussianHead) -> bytes:
+    """Return the graph with the numbers of a model in its blanks."""
     facts, config = graph.facts, graph.config
     if head.top != config.top:
         raise UsageError(
@@ -128,7 +128,7 @@ def _or_ones(values: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDAr
 
 
 def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -> None:
-    """The file in the session of this computer, against the model on the same embeddings."""
+    """Compare the file in this computer's session with the model, on the same embeddings."""
     scene = SceneGenerator(size_hw=graph.config.size_hw, seed=graph.config.seed)
     frames = np.stack([scene.good(index) for index in range(_FRAMES)])
     embedded = graph.embed(frames).reshape(_FRAMES, -1, *graph.config.grid_hw)

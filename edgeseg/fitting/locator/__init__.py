@@ -1,1 +1,1 @@
-"""What a fit learns of where parts lie, from good images alone."""
+"""Locators learned in a fit, from good images alone."""

@@ -1,1 +1,1 @@
-"""A fit by several processes, with a network between them or without."""
+"""Fits by several processes, with a network between them or without."""

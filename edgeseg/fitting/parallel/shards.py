@@ -1,4 +1,4 @@
-"""The moments of a part of the images as a file, for jobs without a network between them."""
+"""Shards: moments of a part of the images as a file, for jobs without a network."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
-from edgeseg.base.plain import Malformed, record
+from edgeseg.base.messages import Setting
+from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.fitting.checkpoint import Collected, describe_pass, difference
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace, check_size, largest_stride
-from edgeseg.fitting.fitting import finish, fitted_data, share_facts
+from edgeseg.fitting.fitting import describe_data, finish, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.spaces import settle_geometry
@@ -33,9 +34,9 @@ from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.modelfile.container import read_container
 from edgeseg.modelfile.header import stored_config, unless_memory
 from edgeseg.modelfile.history import FittedData
-from edgeseg.modelfile.values import check_values
+from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
-from edgeseg.vision.part_groups import Thumbnails
+from edgeseg.vision.part_groups import GreyCopies
 
 SCHEMA = 2
 KEY = "edgeseg-shard"
@@ -44,13 +45,13 @@ _STORES = ("seen", "unseen")
 
 @dataclass(frozen=True, kw_only=True)
 class ShardHeader:
-    """What a shard says of itself."""
+    """The header of a shard."""
 
     schema: int
     shard: tuple[int, int]  # index, count
-    config: dict[str, Any]
+    config: JsonObject
     weights: WeightsOrigin
-    sweep: dict[str, Any]  # what has to be equal for shards to be parts of one fit
+    sweep: JsonObject  # what has to be equal for shards to be parts of one fit
     origin: FittedData
     bad: tuple[str, ...]
     newest: float
@@ -69,15 +70,16 @@ class ShardHeader:
 def write_shard(
     dataset: Dataset, config: FitConfig, options: FitOptions, *, shard: Shard, path: Path
 ) -> int:
-    """Go through a part of the images and write what was collected; returns how many they were."""
+    """Go through a part of the images and write a shard; return the number of images."""
     if config.geometry.locate:
         raise UsageError(
-            f"locate={config.geometry.locate}: shards do not keep where parts lie; fit in one go"
+            Setting("locate", config.geometry.locate),
+            ": shards do not keep where parts lie; fit in one go",
         )
     config = settle_geometry(config, dataset, max_pixels=options.max_pixels)
     space = FeatureSpace.load(config, weights=options.weights, note=options.note)
     train, held_out = split(dataset, config, options.group_by)
-    data = fitted_data(
+    data = describe_data(
         dataset, held_out=len(held_out), max_pixels=options.max_pixels, by=options.group_by
     )
     with collect(space, train, held_out, shard=shard, options=options) as collected:
@@ -97,24 +99,24 @@ def write_shard(
             prints=tuple(sorted(collected.prints)),
         )
         tensors: dict[str, NDArray[Any]] = {"embedding": space.embedding}
-        tensors |= {f"moments.{name}": sums for name, sums in collected.moments.packed().items()}
+        tensors |= {f"moments.{name}": sums for name, sums in collected.moments.pack().items()}
         weights = space.weights.arrays or {}
         tensors |= {f"backbone.{name}": values for name, values in weights.items()}
-        tensors |= {name: getattr(collected, name).mapped() for name in _STORES}
+        tensors |= {name: getattr(collected, name).map_rows() for name in _STORES}
         for name in _STORES:
-            looks = getattr(collected, name).thumbnails.tensors()
+            looks = getattr(collected, name).grey_copies.tensors()
             tensors |= {f"looks.{name}.{kind}": values for kind, values in looks.items()}
         write_tensors(path, tensors, key=KEY, header=asdict(header))
     return collected.moments.images
 
 
 def _names(store: EmbeddingStore) -> tuple[str, ...]:
-    """Of files, not of folders, in the order of `places`."""
+    """Return names of files, without folders, in the order of `places`."""
     return tuple(PurePosixPath(store.names[place]).name for place in store.places)
 
 
 def is_shard(path: Path) -> bool:
-    """Whether a file is a shard; other files are for others to judge."""
+    """Return whether a file is a shard; other files are checked elsewhere."""
     try:
         read_container(path, KEY)
     except (Malformed, OSError):
@@ -123,13 +125,13 @@ def is_shard(path: Path) -> bool:
 
 
 def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
-    """All shards of one data set to the model that one fit would have given."""
+    """Merge all shards of one data set to the model that one fit would have given."""
     headers = {path: _header(path) for path in paths}
     _check_complete(headers)
     first = next(iter(headers.values()))
     with ExitStack() as stack:
         stores = [stack.enter_context(EmbeddingStore()) for _ in _STORES]
-        space, collected = _joined(headers, stores)
+        space, collected = _join(headers, stores)
         share_facts(collected, options)
         options.note(
             f"{collected.moments.images} good images of {first.origin.name} "
@@ -142,7 +144,7 @@ def merge_shards(paths: Sequence[Path], options: FitOptions) -> Artefact:
             raise ArtefactError(f"the shards give no model ({error}); make them again") from None
 
 
-def _joined(
+def _join(
     headers: dict[Path, ShardHeader], stores: Sequence[EmbeddingStore]
 ) -> tuple[FeatureSpace, Collected]:
     space: FeatureSpace | None = None
@@ -161,7 +163,7 @@ def _joined(
             raise unless_memory(error, shard) from None
         collected.bad |= set(header.bad)
         collected.newest = max(collected.newest, header.newest)
-        collected.appearance = collected.appearance.joined(header.appearance)
+        collected.appearance = collected.appearance.merge(header.appearance)
         collected.prints |= set(header.prints)
     if space is None or collected is None:
         raise UsageError("no shards to merge; expected the files of `edgeseg moments`")
@@ -171,7 +173,7 @@ def _joined(
 def _read(
     path: Path, header: ShardHeader, stores: Sequence[EmbeddingStore]
 ) -> tuple[Moments, list[tuple[int, ...]], Callable[[], FeatureSpace]]:
-    """The moments of a shard, the shapes of its embeddings, which are kept, and its features."""
+    """Read the moments of a shard and the shapes of its embeddings, and how to open its space."""
     shapes = []
     with safe_open(path, framework="numpy") as file:
         names = list(file.keys())
@@ -187,14 +189,14 @@ def _read(
                 check_values({name: embedded})
                 store.append(embedded, place)
             store.names |= dict(zip(places, header.names.get(name, ()), strict=False))
-            looks = Thumbnails.of_tensors(under(f"looks.{name}.", small))
-            store.thumbnails.merge(looks)
-    moments = Moments.unpacked(under("moments.", small))
+            looks = GreyCopies.of_tensors(under(f"looks.{name}.", small))
+            store.grey_copies.merge(looks)
+    moments = Moments.unpack(under("moments.", small))
     return moments, shapes, lambda: _space(header, small)
 
 
 def _check_fits(space: FeatureSpace, moments: Moments, rows: list[tuple[int, ...]]) -> None:
-    """Tensors of other shapes than the settings mean would fail much later."""
+    """Refuse tensors of other shapes than the settings mean: they would fail much later."""
     check_size(space.config, largest_stride=largest_stride(space.config))
     features = embedded_features(space.config)
     if space.embedding.shape[0] != features:
@@ -227,7 +229,7 @@ def _header(path: Path) -> ShardHeader:
 
 
 def _check_complete(headers: dict[Path, ShardHeader]) -> None:
-    """Every shard of the same data and settings, each once."""
+    """Require every shard of the same data and settings, each once."""
     (first, expected), *rest = headers.items()
     for path, header in rest:
         changed = difference(

@@ -23,7 +23,8 @@ import torch.distributed.nn
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
-from edgeseg.fitting.group import ALONE, CHUNK_BYTES, Group
+from edgeseg.base.messages import Sentence, Setting
+from edgeseg.fitting.process_group import ALONE, CHUNK_BYTES, ProcessGroup
 from edgeseg.model.parallel import THREADS_VARIABLE
 
 Value = TypeVar("Value")
@@ -36,14 +37,14 @@ _FAILURE = "failure"
 
 
 class OtherFailed(EdgesegError):
-    """Another process failed and has said why: this one ends without a word."""
+    """The failure of another process, which has said why: this one ends silently."""
 
 
 class _Lost(Exception):
-    """A connection to another process is gone, or this process was told to stop."""
+    """The loss of a connection to another process, or a signal to stop."""
 
 
-class Processes(Group):
+class Processes(ProcessGroup):
     """One process of several."""
 
     def __init__(self, store: Any, *, rank: int, size: int) -> None:
@@ -59,13 +60,13 @@ class Processes(Group):
         return values
 
     def gather(self, value: Value) -> list[Value]:
-        """A plain value of every process, in the order of ranks."""
+        """Return a plain value of every process, in the order of ranks."""
         values: list[Any] = [None] * self.size
         self._together(lambda own: dist.all_gather_object(values, own), value)
         return values
 
     def check(self) -> None:
-        """Stop here if another process has failed."""
+        """Stop if another process has failed."""
         if self._failure() is not None:
             raise _Lost
 
@@ -83,14 +84,14 @@ class Processes(Group):
             return None
 
     def first_to_say(self, reason: str) -> bool:
-        """Leave the reason for the others; one process of all tells the user."""
+        """Leave the reason for the others; only the first process tells the user."""
         try:
             return bool(self.store.compare_set(_FAILURE, "", reason).decode() == reason)
         except RuntimeError:
             return True
 
-    def lost_one(self) -> str:
-        """Which process has gone without a word, as far as this host can see."""
+    def find_lost(self) -> str:
+        """Name the process that ended without a word, as far as this host can see."""
         try:
             pids = [self.store.get(f"pid{rank}").decode().split() for rank in range(self.size)]
         except RuntimeError:  # the store went with it
@@ -108,8 +109,8 @@ class Processes(Group):
 
 
 @contextmanager
-def processes() -> Iterator[Group]:
-    """The group that torchrun has started this process in, or this process alone."""
+def processes() -> Iterator[ProcessGroup]:
+    """Yield the group that torchrun has started this process in, or this process alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield ALONE
@@ -121,7 +122,7 @@ def processes() -> Iterator[Group]:
     except Exception as error:
         # torchrun ends the others as soon as it sees one gone; the reason comes first.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        ending = _explained(group, error)
+        ending = _explain(group, error)
         raise ending from (None if isinstance(ending, EdgesegError) else error.__cause__)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -129,7 +130,7 @@ def processes() -> Iterator[Group]:
 
 
 def choose_device() -> str:
-    """This process's GPU, or the CPU where there is none."""
+    """Return this process's GPU, or the CPU where there is none."""
     if not torch.cuda.is_available():
         return "cpu"
     # Ten bits of mantissa are no float32, and the same fit should give the same bytes.
@@ -162,18 +163,21 @@ def _join(rank: int, size: int) -> Processes:
     return Processes(shared, rank=rank, size=size)
 
 
-def _explained(group: Processes, error: Exception) -> Exception:
-    """What this process should end with: one sentence of one process for all of them."""
+def _explain(group: Processes, error: Exception) -> Exception:
+    """Return the error that this process should end with: one process tells for all of them."""
+    again = Setting("resume", True)
     if isinstance(error, _Lost):
         if group._failure() is not None:
             return OtherFailed("another process has failed")
-        reason = f"{group.lost_one()}: killed, or out of memory; start again with resume=True"
+        reason = Sentence(
+            f"{group.find_lost()}: killed, or out of memory; start again with ", again
+        )
     elif isinstance(error, OSError) and error.strerror:
-        reason = f"rank {group.rank}: {error.filename or 'a file'}: {error.strerror}"
+        reason = Sentence(f"rank {group.rank}: {error.filename or 'a file'}: {error.strerror}")
     elif isinstance(error, MemoryError):
-        reason = f"rank {group.rank}: out of memory; try fewer processes, with resume=True"
+        reason = Sentence(f"rank {group.rank}: out of memory; try fewer processes, with ", again)
     else:
-        reason = f"rank {group.rank}: {error}"
+        reason = Sentence(f"rank {group.rank}: ", error)
     if not group.first_to_say(reason):
         return OtherFailed("another process has failed")
     if not isinstance(error, EdgesegError | OSError | MemoryError | _Lost):
@@ -184,7 +188,7 @@ def _explained(group: Processes, error: Exception) -> Exception:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """torchrun sends SIGTERM to the others when one process has ended."""
+    """End on SIGTERM, which torchrun sends to the others when one process has ended."""
     raise _Lost("SIGTERM")
 
 

@@ -1,1 +1,1 @@
-"""Images among the good ones that do not belong there."""
+"""Screening of good images for some that do not belong there."""

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.model.factors import inverse_lower, ridge_number, with_diagonal
 from edgeseg.model.moments import Floats, Moments
@@ -69,16 +70,16 @@ class LeaveOneOut:
 
     @property
     def batch_size(self) -> int:
-        """Images at a time that keep the work space small."""
+        """The number of images at a time that keeps the work space small."""
         image_bytes = int(self._exists.size * self._pooled.mean.shape[1] * 8)
         return max(1, _CHUNK_BYTES // image_bytes)
 
     def inside(self, x_ntkp: Rows) -> Rows:
-        """Distances (N T, h, w) of images (N, T, k, P) behind the moments from all others."""
+        """Return distances (N T, h, w) of images (N, T, k, P) in the moments from all others."""
         z = self._centred_rows(x_ntkp)  # (B, N, T W, k)
         window, k = z.shape[2:]
         if self._one_covariance or window > k:
-            refactored = [self._refactored(z[:, image]) for image in range(z.shape[1])]
+            refactored = [self._solve_alone(z[:, image]) for image in range(z.shape[1])]
             return self._to_grid(np.stack(refactored, 1))
         u = np.empty((len(z), z.shape[1], self._select.shape[1], k))
         ones, inverse = self._exists, self._inverse_without_one
@@ -98,7 +99,7 @@ class LeaveOneOut:
         return self._to_grid(u * self._left[:, None, None, None])
 
     def outside(self, x_ntkp: Rows) -> Rows:
-        """Distances (N T, h, w) of images (N, T, k, P) that are not behind the moments."""
+        """Return distances (N T, h, w) of images (N, T, k, P) that are not in the moments."""
         z = self._select[:, None] @ self._centred_rows(x_ntkp)  # (B, N, T share^2, k)
         inverse = self._inverse_with_all
         u = _along_rows(_along_rows(z, inverse), inverse.swapaxes(1, 2))
@@ -106,14 +107,14 @@ class LeaveOneOut:
 
     @cached_property
     def _inverse_without_one(self) -> Floats:
-        return self._inverted(self._left)
+        return self._invert(self._left)
 
     @cached_property
     def _inverse_with_all(self) -> Floats:
-        return self._inverted(self._pooled.count)
+        return self._invert(self._pooled.count)
 
-    def _inverted(self, times: Floats) -> Floats:
-        """L^-1 of S + times ridge I = L L'."""
+    def _invert(self, times: Floats) -> Floats:
+        """Return L^-1 of S + times ridge I = L L'."""
         scatter = self._pooled.scatter
         inverse = np.empty_like(scatter)
         added = np.broadcast_to(times * self._ridge, len(scatter))
@@ -125,8 +126,8 @@ class LeaveOneOut:
         in_parallel(fill, len(scatter), bytes_each=scatter[0].nbytes)
         return inverse
 
-    def _refactored(self, z: Floats) -> Floats:
-        """u (B, T share^2, k) of one image's rows (B, T W, k) by a factor of its own.
+    def _solve_alone(self, z: Floats) -> Floats:
+        """Return u (B, T share^2, k) of one image's rows (B, T W, k) by a factor of its own.
 
         With more rows than k, as where all blocks share a covariance, this is the cheaper way.
         """
@@ -146,7 +147,7 @@ class LeaveOneOut:
         return np.asarray(u.reshape(offset.shape))
 
     def _centred_rows(self, x_ntkp: Rows) -> Floats:
-        """Rows of each block's windows less its mean (B, N, T W, k), zeros beyond the border."""
+        """Centre the rows of each block's windows (B, N, T W, k), with zeros beyond the border."""
         rows = x_ntkp.astype(np.float64).transpose(3, 0, 1, 2)[self._cells]  # (B, W, N, T, k)
         rows = rows.transpose(0, 2, 3, 1, 4)
         rows = np.asarray(rows.reshape(*rows.shape[:2], -1, rows.shape[4]))  # (B, N, T W, k)
@@ -155,7 +156,7 @@ class LeaveOneOut:
         return rows
 
     def _to_grid(self, u: Floats) -> Rows:
-        """u (B, N, T share^2, k) to distances (N T, h, w)."""
+        """Map u (B, N, T share^2, k) to distances (N T, h, w)."""
         d = np.sqrt(np.square(u).sum(axis=3) * self._ridge)  # (B, N, T share^2)
         blocks, images = d.shape[:2]
         d = d.reshape(blocks, images, self._tiles, -1).transpose(1, 2, 0, 3)  # N, T, B, share^2
@@ -163,23 +164,23 @@ class LeaveOneOut:
         return np.asarray(cells.reshape(-1, *self._grid_hw))
 
     def _inverse_lower(self, matrices: Floats) -> Floats:
-        """L^-1 of each matrix L L'."""
+        """Return L^-1 of each matrix L L'."""
         try:
             return inverse_lower(np.linalg.cholesky(matrices))
         except np.linalg.LinAlgError:
             raise UsageError(
-                f"ridge={self._ridge:g}: too small to compare images with each other; try a "
-                "larger one"
+                Setting("ridge", f"{self._ridge:g}"),
+                ": too small to compare images with each other; try a larger one",
             ) from None
 
 
 def _along_rows(rows: Floats, matrices: Floats) -> Floats:
-    """Each block's matrix (k, k) times each of its rows (B, N, m, k)."""
+    """Multiply each block's matrix (k, k) with each of its rows (B, N, m, k)."""
     flat = rows.reshape(len(rows), -1, rows.shape[3])
     return np.asarray((flat @ matrices.swapaxes(1, 2)).reshape(rows.shape))
 
 
 def _of_tiles(select: Floats, tiles: int) -> Floats:
-    """The same choice (B, c, W) in the rows of every tile: (B, T c, T W), block diagonal."""
+    """Repeat a choice (B, c, W) for the rows of every tile: (B, T c, T W), block diagonal."""
     whole: Floats = np.einsum("st,bcw->bsctw", np.eye(tiles), select)
     return whole.reshape(len(select), tiles * select.shape[1], tiles * select.shape[2])

@@ -1,10 +1,10 @@
-"""What a screening found, for people: a line and a picture of each suspect, and a JSON list."""
+"""The result of a screening for people: a line and a picture per suspect, and a JSON list."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from edgeseg.base.files import write_json
+from edgeseg.base.plain import JsonObject
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.evaluation.panels import contact_sheet, render_panel
@@ -16,13 +16,12 @@ MOST_PICTURES = 24
 
 
 def name_of(sample: Sample, dataset: Dataset) -> str:
-    """The path of an image below its dataset, and the frame where it is a video."""
-    path = sample.image.relative_to(dataset.root).as_posix()
-    return path if sample.image_index is None else f"{path}#{sample.image_index}"
+    """Return the path of an image below its dataset, and the frame where it is a video."""
+    return sample.name.removeprefix(f"{dataset.root.as_posix()}/")
 
 
 def describe(suspect: Suspect) -> str:
-    """Why an image is a suspect, and where to look."""
+    """Say why an image is a suspect, and where to look."""
     x, y = suspect.peak_xy
     return (
         f"score {suspect.score:.4g}, {suspect.spreads:.1f} spreads above the others, worst at "
@@ -31,13 +30,13 @@ def describe(suspect: Suspect) -> str:
 
 
 def lines(screening: Screening, dataset: Dataset) -> Iterator[str]:
-    """One line of each suspect, the worst first."""
+    """Yield one line per suspect, the worst first."""
     for suspect in screening.suspects:
         yield f"{name_of(suspect.sample, dataset)}: {describe(suspect)}"
 
 
-def facts(screening: Screening, dataset: Dataset) -> dict[str, Any]:
-    """Plain JSON values."""
+def facts(screening: Screening, dataset: Dataset) -> JsonObject:
+    """Return plain JSON values."""
     return {
         "images": screening.images,
         "rounds": screening.rounds,

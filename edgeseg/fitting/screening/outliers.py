@@ -1,4 +1,4 @@
-"""Which of many scores are too high to belong to the others.
+"""Outliers among scores: those too high to belong to the others.
 
 Logarithms of good images' scores are nearly normal, so a score is too high if its own lies many
 spreads above the middle: median and median absolute deviation, which a few bad images do not move.
@@ -8,10 +8,11 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgeseg.decision.score_statistics import middle_and_spread
 
 EXPECTED_BY_CHANCE = 0.1  # good images that a fit lists: one fit in ten lists one
 _LEAST_SPREAD = 0.01  # scores one per cent apart are equal, even if all others are more so
@@ -20,23 +21,23 @@ _MANY = 200  # images for whose median and deviation the asymptotic variances ho
 
 @dataclass(frozen=True, kw_only=True)
 class Yardstick:
-    """What is usual among scores: the middle and the spread of their logarithms."""
+    """The middle and the spread of the logarithms of scores."""
 
     middle: float
     spread: float
 
     @classmethod
     def of(cls, scores: NDArray[np.float64]) -> "Yardstick":
-        """From the scores of images that are mostly good."""
-        middle, spread = _middle_and_spread(_logs(scores))
+        """Measure the scores of images that are mostly good."""
+        middle, spread = middle_and_spread(_logs(scores))
         return cls(middle=float(middle), spread=max(float(spread), _LEAST_SPREAD))
 
     def spreads(self, scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """How many spreads each score is above the middle."""
+        """Return how many spreads each score is above the middle."""
         return (_logs(scores) - self.middle) / self.spread
 
     def score_at(self, spreads: float) -> float:
-        """The score that is so many spreads above the middle."""
+        """Return the score that is so many spreads above the middle."""
         return math.exp(self.middle + spreads * self.spread)
 
 
@@ -45,17 +46,9 @@ def _logs(scores: NDArray[np.float64] | float) -> NDArray[np.float64]:
     return np.asarray(np.log(np.maximum(scores, 1e-30)))
 
 
-def _middle_and_spread(logs: NDArray[np.float64]) -> tuple[Any, Any]:
-    """Median and median absolute deviation along the last axis."""
-    middle = np.median(logs, axis=-1, keepdims=True)
-    # 1.4826 makes the deviation of a normal distribution its standard deviation.
-    spread = 1.4826 * np.median(np.abs(logs - middle), axis=-1)
-    return middle[..., 0], spread
-
-
 @cache
 def cut_for(images: int) -> float:
-    """Spreads above the middle that EXPECTED_BY_CHANCE of so many normal log scores exceed.
+    """Return the spreads above the middle that EXPECTED_BY_CHANCE of so many normal scores exceed.
 
     Median and deviation are uncertain themselves. For few images the cut comes from draws; for many
     from their variances pi/2n and 1.36/n, which widen the normal quantile q to this c:
@@ -66,5 +59,5 @@ def cut_for(images: int) -> float:
         q2 = NormalDist().inv_cdf(1 - chance) ** 2
         return math.sqrt(q2 * (1 + math.pi / 2 / images) / (1 - 1.36 * q2 / images))
     logs = np.random.default_rng(0).standard_normal((5000, images))
-    middle, spread = _middle_and_spread(logs)
+    middle, spread = middle_and_spread(logs)
     return float(np.quantile((logs - middle[:, None]) / spread[:, None], 1 - chance))

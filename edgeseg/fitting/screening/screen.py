@@ -1,6 +1,6 @@
-"""Images among the good ones that do not belong there: each is compared with all others.
+"""Find images among the good ones that do not belong there: each is compared with all others.
 
-Bad images that resemble each other hide each other; so the suspects are taken out of the moments
+Bad images that resemble each other hide each other. So the suspects are taken out of the moments
 and all is measured again, until there is no new one.
 """
 
@@ -46,7 +46,7 @@ class Suspect:
 
 @dataclass(frozen=True, kw_only=True)
 class Screening:
-    """What comparing all images with each other has found."""
+    """The result of comparing all images with each other."""
 
     images: int
     suspects: tuple[Suspect, ...] = ()  # the worst first
@@ -57,11 +57,11 @@ class Screening:
 
     @property
     def too_many(self) -> bool:
-        """Whether this looks like a second kind of part."""
+        """Whether there are so many suspects that they may be a second kind of part."""
         return _too_many(len(self.suspects), self.images)
 
     def without_suspects(self, dataset: Dataset) -> Dataset:
-        """The dataset as if these images had never been in it."""
+        """Return the dataset as if these images had never been in it."""
         left_out = {suspect.sample for suspect in self.suspects}
         kept = tuple(sample for sample in dataset.train if sample not in left_out)
         return replace(dataset, train=kept)
@@ -75,20 +75,20 @@ def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screenin
 
 
 def screen_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Screening:
-    """The same in a space that is there already."""
+    """Compare every good image with all others, in a space that is already open."""
     _check_disk(space, images=len(dataset.train))
     samples: list[Sample] = []
     windows = space.windows
     moments = windows.new_moments(space.k)
     with EmbeddingStore() as store:
-        for batch, rows in _embedded(space, dataset.train, options):
+        for batch, rows in _embed(space, dataset.train, options):
             windows.add_(moments, space.inputs(rows), images=len(rows))
             for sample, row in zip(batch, rows, strict=True):
                 store.append(row, len(samples))
                 samples.append(sample)
         if len(samples) < FEWEST:
             return Screening(images=len(samples))
-        pooled = windows.pooled(moments)
+        pooled = windows.pool_moments(moments)
         return _Comparison(space, pooled, store, options.progress).screening(samples)
 
 
@@ -107,10 +107,10 @@ def _check_disk(space: FeatureSpace, *, images: int) -> None:
         )
 
 
-def _embedded(
+def _embed(
     space: FeatureSpace, samples: Sequence[Sample], options: FitOptions
 ) -> Iterator[tuple[tuple[Sample, ...], NDArray[np.float32]]]:
-    """Readable images and their embeddings; the fit itself says which are unreadable."""
+    """Yield readable images and their embeddings; the fit itself names unreadable ones."""
     size_hw = space.config.image_hw
     size, embed = options.for_images(size_hw).batch_size, space.embedder(options.device)
     batches = load_batches(
@@ -127,7 +127,7 @@ def _embedded(
 
 
 class _Comparison:
-    """Stored images against each other, round by round."""
+    """The comparison of stored images with each other, round by round."""
 
     def __init__(
         self, space: FeatureSpace, pooled: Moments, store: EmbeddingStore, progress: Progress
@@ -168,10 +168,10 @@ class _Comparison:
         )
 
     def _measure(self, suspects: NDArray[np.bool_], *, label: str) -> None:
-        """All images, from the Gaussians of those that are no suspects."""
+        """Measure all images from the Gaussians of those that are no suspects."""
         kept, left_out = (np.flatnonzero(which).tolist() for which in (~suspects, suspects))
         comparison = LeaveOneOut(
-            self._pooled_without(left_out),
+            self._pool_without(left_out),
             self.space.config,
             images=len(kept),
             tiles=self.space.tiles,
@@ -191,13 +191,13 @@ class _Comparison:
                 self.scores[places] = of_frames.score
                 self.peaks[places] = of_frames.peak
 
-    def _pooled_without(self, places: list[int]) -> Moments:
+    def _pool_without(self, places: list[int]) -> Moments:
         if not places:
             return self.pooled
         removed = self.windows.new_moments(self.space.k)
         for rows in self.store.batches(places, size=1):
             self.windows.add_(removed, self.space.inputs(rows), images=len(rows))
-        return self.pooled.remove(self.windows.pooled(removed))
+        return self.pooled.remove(self.windows.pool_moments(removed))
 
     def _suspect(
         self, sample: Sample, place: int, yardstick: Yardstick, *, map_limit: float

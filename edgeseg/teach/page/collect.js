@@ -54,15 +54,8 @@ function pictureCard(item) {
   const action = kind === "removed" ? [t("restore"), () => act("/teach/restore", {name: item.name}, $("pictures")), true]
     : [t("remove"), () => removePicture(item.name, $("pictures")), true];
   return card({picture: thumbnail(kind, item.name, 320), large: thumbnail(kind, item.name, 1600), title: item.name,
-    lines: [said("p", item.name)], flags: item.flags.map(flagText), actions: [action],
+    lines: [said("p", item.name)], flags: spokenFlags(item), actions: [action],
     kind: item.flags.length ? "flagged" : ""});
-}
-
-function flagText(flag) {
-  const [word] = flag.split(/[ :]/), rest = flag.slice(word.length).replace(/^( of|:)\s*/, "");
-  const key = {duplicate: "flag_duplicate", odd: "flag_odd", blurred: "flag_blurred"}[word];
-  const why = {unlike: "why_unlike", darker: "why_darker", brighter: "why_brighter"}[rest.split(" ")[0]];
-  return key ? t(key, {rest: why ? t(why) : rest}) : flag;
 }
 
 // A file's name as the project takes it: letters, digits, dots, dashes and underscores.

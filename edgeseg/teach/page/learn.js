@@ -67,13 +67,13 @@ async function showHistory() {
   try {
     const lines = await ask("/teach/history?most=50");
     showList($("history").querySelector("ol"), lines, line => JSON.stringify(line), line => {
-      const {event, when, why, why_said: whySaid, ...facts} = line;
+      const {event, when, why, why_said: _, lost, lost_said: __, ...facts} = line;
       const text = flat(facts).filter(([, value]) => value !== null && value !== "" && value !== false && !Array.isArray(value))
         .map(([name, value]) => `${name.replaceAll("_", " ")} ${typeof value === "number" ? few(value) : value}`).join(", ");
       const words = TEXTS[language]["event_" + event];
       return make("li", {}, make("span", {className: "dim", textContent: clock(when) + " "}),
         words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""),
-        why ? make("span", {}, " · ", saidOf("span", {why, why_said: whySaid}, "why")) : null);
+        ...["lost", "why"].map(name => line[name] ? make("span", {}, " · ", saidOf("span", line, name)) : null));
     });
   } catch (error) { complain($("learn"), error.message, error.lang); }
 }

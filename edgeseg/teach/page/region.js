@@ -72,8 +72,8 @@ function showTurns(writable) {
 }
 for (const choice of document.querySelectorAll("input[name=turns]")) choice.onchange = () => chooseTurn(choice.value);
 
-// What the last fit said of the way that is chosen; it names the setting first.
-const refusedLocate = fit => fit.state === "failed" && fit.sentence.startsWith("locate=");
+// What the last fit said of the way that is chosen.
+const refusedLocate = fit => fit.state === "failed" && fit.setting?.name === "locate";
 function showLocate(writable) {
   for (const choice of document.querySelectorAll("input[name=locate]")) {
     choice.checked = choice.value === locateNow();
@@ -84,7 +84,7 @@ function showLocate(writable) {
   $("tool-anchor").hidden = locateNow() !== "anchor";
   if (tool() === "anchor" && locateNow() !== "anchor") pickTool("roi");  // the mark was deleted
   $("locate-picture").textContent = locateNow() === "none" ? "" : drawnOn ? t("locate_drawn_on", {name: drawnOn.name}) : t("locate_no_picture");
-  const refused = refusedLocate(fit) && fit.sentence.startsWith(`locate=${drawn.locate}:`);
+  const refused = refusedLocate(fit) && fit.setting.value === drawn.locate;
   $("locate-refused").hidden = !refused;
   if (refused) $("locate-refused").lastElementChild.textContent = fit.sentence;
 }

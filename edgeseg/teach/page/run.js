@@ -84,7 +84,7 @@ jobs.push(() => {
   $("run-stop").hidden = !on;
   $("run-start").disabled = !isSupervisor() || !state.model && state.fit.state !== "done";
   $("run-stop").disabled = !isSupervisor();
-  report($("run-sentence"), run.sentence === run.state ? {} : run, run.state === "stopped");
+  report($("run-sentence"), run.sentence_said?.key === {stopped: "run_ended", running: "run_runs"}[run.state] ? {} : run, run.state === "stopped");
   $("verdict").hidden = $("alarms-card").hidden = tab !== "run";
   if (tab !== "run") return;
   showVerdict(run);

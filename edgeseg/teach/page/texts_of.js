@@ -18,7 +18,7 @@ function t(key, values = {}) {
 
 const number = (value, digits = 0) => value == null || !Number.isFinite(value) ? "–"
   : value.toLocaleString(language, {minimumFractionDigits: digits, maximumFractionDigits: digits});
-const few = value => value == null ? "–" : value.toLocaleString(language, {maximumSignificantDigits: 3});
+const few = (value, digits = 3) => value == null ? "–" : value.toLocaleString(language, {maximumSignificantDigits: digits});
 const percent = share => share == null ? "–" : number(100 * share, share > 0.99 && share < 1 ? 1 : 0) + " %";
 
 function clock(when) {
@@ -45,13 +45,16 @@ function spoken(facts, name = "sentence") {
   return key ? [phrase(key), language] : [sentence(facts[name]), "en"];
 }
 function phrase({key, values}) {
-  return SENTENCES[language][key].replace(/\{(\w+)\}/g, (whole, name) => {
+  return SENTENCES[language][key].replace(/\{(\w+)(?::\.?(\d*)g)?\}/g, (whole, name, digits) => {
     const value = values[name];
-    if (typeof value === "object") return phrase(value);  // a sentence within the sentence
-    if (name !== "n" && !name.startsWith("n_")) return value.replace(/\((operator|supervisor)\)/g, (all, who) => `(${t("who_" + who)})`);
-    return Number.isInteger(Number(value)) ? number(Number(value)) : few(Number(value));
+    if (Number.isInteger(value)) return number(value);
+    if (typeof value === "number") return few(value, Math.min(digits || 3, 3));
+    if (Array.isArray(value)) return value.map(phrase).join("; ");
+    if (value && typeof value === "object") return phrase(value);  // a sentence within the sentence
+    return String(value).replace(/\((operator|supervisor)\)/g, (all, who) => `(${t("who_" + who)})`);
   });
 }
+const spokenFlags = item => language === "en" ? item.flags : (item.flags_said || []).map(phrase);
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);

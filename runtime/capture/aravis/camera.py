@@ -1,9 +1,9 @@
-"""One open camera of GigE Vision or USB3 Vision.
+"""Read one open camera of GigE Vision or USB3 Vision.
 
     text --AravisOptions--> discover, open, set --> stream of buffers --read--> Grab
 
-The library fills a few buffers in a thread of its own; a frame is copied out and its buffer is
-given back. A buffer that lacks a packet is a lost frame, never a picture.
+The library fills a few buffers in its own thread. A frame is copied out and its buffer is given
+back. A buffer that lacks a packet is a lost frame, never a picture.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from contextlib import suppress
 from ctypes import c_uint64, c_void_p
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.runtime.capture.aravis.discovery import discover, named
+from edgeseg.runtime.capture.aravis.discovery import cameras_named, discover
 from edgeseg.runtime.capture.aravis.library import (
     AUTO_OFF,
     RANGE_CHECK,
@@ -38,7 +38,7 @@ _ASK_S = 1.0  # of silence, after which the camera is asked whether it is there
 
 
 def open_camera(text: str, *, wait: Wait, timeout_s: float) -> "AravisCamera":
-    """Open and set a camera; RuntimeFailure says what it refused."""
+    """Open and configure a camera; RuntimeFailure says what it refused."""
     options = AravisOptions.parse(text)
     try:
         camera = c_void_p(ask("arv_camera_new", _id(options.camera).encode()))
@@ -53,9 +53,9 @@ def open_camera(text: str, *, wait: Wait, timeout_s: float) -> "AravisCamera":
 
 
 def _id(name: str) -> str:
-    """What the library opens it by; a text that nobody answers to may still be an address."""
+    """Return the id that the library opens; an unknown name may still be an address."""
     answering = discover()
-    cameras = named(name, answering)
+    cameras = cameras_named(name, answering)
     if len(cameras) > 1 and name:
         listed = ", ".join(camera.source for camera in cameras)
         raise RuntimeFailure(f"{len(cameras)} cameras are called so; try one of {listed}")
@@ -139,7 +139,7 @@ def _choose_trigger(camera: c_void_p, options: AravisOptions) -> None:
 
 
 class AravisCamera:
-    """Takes the camera over, and gives it back on close."""
+    """An open camera, reserved for us until close."""
 
     def __init__(
         self, camera: c_void_p, options: AravisOptions, *, wait: Wait, timeout_s: float
@@ -169,7 +169,7 @@ class AravisCamera:
             raise
 
     def read(self) -> Grab | None:
-        """The next frame; None at the end of the run, and when it is silent for too long."""
+        """Return the next frame; None at the end of the run, or when it is silent for too long."""
         quiet_since_s = asked_s = time.monotonic()
         reading = ReadClock()
         while not self._wait(0):
@@ -194,7 +194,9 @@ class AravisCamera:
             frame_id = int(arv.arv_buffer_get_frame_id(buffer))
             camera_ns = int(arv.arv_buffer_get_timestamp(buffer))
             system_ns = int(arv.arv_buffer_get_system_timestamp(buffer))
-            grabbed_ns, wall_s = arrival.stamps(self._exposed_s(arrival, camera_ns, system_ns))
+            grabbed_ns, wall_s = arrival.stamps(
+                self._earliest_exposure_s(arrival, camera_ns, system_ns)
+            )
             image_hwc, lost = None, INCOMPLETE
             channels: Channels = "bgr"
             if arv.arv_buffer_get_status(buffer) == SUCCESS:
@@ -217,20 +219,20 @@ class AravisCamera:
             lost=lost,
         )
 
-    def _exposed_s(self, arrival: Arrival, camera_ns: int, system_ns: int) -> float:
-        """At the earliest: by the camera's clock, and by when the library had its first packet.
+    def _earliest_exposure_s(self, arrival: Arrival, camera_ns: int, system_ns: int) -> float:
+        """Return the earliest time of exposure, by the camera's clock and by the first packet.
 
-        The library cannot see what waits for it while this process is stopped; a camera may have
-        no clock.
+        The library cannot see what waits for it while this process is stopped. A camera may have no
+        clock.
         """
         waited_s = arrival.wall_s - system_ns / 1e9 if system_ns else 0.0
         # A clock that is set meanwhile must not make frames from before the camera was opened.
         packet_s = arrival.now_s - min(max(waited_s, 0.0), arrival.now_s - self._opened_s)
-        clock_s = self._clock.exposed_s(arrival, camera_ns / 1e9)
+        clock_s = self._clock.earliest_exposure_s(arrival, camera_ns / 1e9)
         return packet_s if clock_s is None else min(packet_s, clock_s)
 
     def _underrun(self) -> bool:
-        """Whether one more frame found no buffer; each is told once."""
+        """Whether one more frame found no free buffer; each is reported once."""
         completed, failures, underruns = c_uint64(), c_uint64(), c_uint64()
         library().arv_stream_get_statistics(
             self._stream,
@@ -244,7 +246,7 @@ class AravisCamera:
         return True
 
     def _answers(self) -> bool:
-        """Whether it is there; a GigE camera has a heartbeat, a USB one is asked."""
+        """Whether the camera answers; GigE has a heartbeat, a USB camera is asked."""
         if library().arv_camera_is_gv_device(self._camera):
             device = library().arv_camera_get_device(self._camera)
             return bool(library().arv_gv_device_is_controller(device))
@@ -267,7 +269,7 @@ class AravisCamera:
                 raise RuntimeFailure(f"the camera refuses a trigger ({error})") from None
 
     def close(self) -> None:
-        """Stop the camera and free it for others."""
+        """Stop the camera and release it for others."""
         with self._using:
             camera, self._camera = self._camera, None
         if camera is None:

@@ -1,4 +1,4 @@
-"""Which cameras answer, and which of them a text means."""
+"""Discover the cameras that answer, and find those that a text names."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +19,12 @@ class FoundCamera:
 
     @property
     def source(self) -> str:
-        """What to give as a source."""
+        """The text for --source."""
         return f"aravis:{self.serial or self.id}"
 
 
 def discover() -> list[FoundCamera]:
-    """Ask the network and the USB; takes about a second."""
+    """List the cameras on the network and on USB; takes about a second."""
     arv = library()
     arv.arv_update_device_list()
     return [_device(arv, index) for index in range(arv.arv_get_n_devices())]
@@ -45,8 +45,8 @@ def _device(arv: Any, index: int) -> FoundCamera:
     )
 
 
-def named(name: str, cameras: list[FoundCamera]) -> list[FoundCamera]:
-    """Those of that serial number, address, model or id; all of them for no name."""
+def cameras_named(name: str, cameras: list[FoundCamera]) -> list[FoundCamera]:
+    """Return the cameras with that serial number, address, model or id; all without a name."""
     if not name:
         return cameras
     return [camera for camera in cameras if name in (camera.serial, camera.address, camera.id)] or [

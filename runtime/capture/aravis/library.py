@@ -1,4 +1,4 @@
-"""libaravis 0.8 as it is: every function that we call with its types, and who owns what.
+"""Bind libaravis 0.8: every function that we call, with its types and the owner of its memory.
 
 Memory, by the rules of GObject:
 - `arv_camera_new`, `arv_camera_create_stream` and `arv_buffer_new_allocate` give an object that is
@@ -100,14 +100,14 @@ class _Error(ctypes.Structure):
 
 
 class CameraRefusal(Exception):
-    """The library, or the camera behind it, says no; in its own words."""
+    """A refusal by the library, or by the camera behind it, in its own words."""
 
 
 @cache
 def library() -> Any:
-    """The shared library, every function declared.
+    """Load the shared library and declare every function.
 
-    Where it is not installed, the error is none of a source that may come back.
+    If it is not installed, the error is not one that a reconnection could cure.
     """
     for name in NAMES:
         try:
@@ -122,7 +122,7 @@ def library() -> Any:
 
 
 def ask(function: str, *arguments: Any) -> Any:
-    """Call a function whose last argument is a GError, which is raised as CameraRefusal."""
+    """Call a function whose last argument is a GError, and raise that as CameraRefusal."""
     error = c_void_p()
     result = getattr(library(), function)(*arguments, ctypes.byref(error))
     if error:
@@ -134,7 +134,7 @@ def ask(function: str, *arguments: Any) -> Any:
 
 
 def texts_of(function: str, camera: c_void_p) -> list[str]:
-    """What an `arv_camera_dup_available_...` lists."""
+    """Return the list of an `arv_camera_dup_available_...` function."""
     count = c_uint()
     listed = ask(function, camera, ctypes.byref(count))
     names = [listed[index].decode() for index in range(count.value)]
@@ -143,7 +143,7 @@ def texts_of(function: str, camera: c_void_p) -> list[str]:
 
 
 def lent_bytes(buffer: c_void_p) -> bytes:
-    """A copy of what a buffer holds."""
+    """Copy the bytes of a buffer."""
     size = c_size_t()
     data = library().arv_buffer_get_data(buffer, ctypes.byref(size))
     return ctypes.string_at(data, size.value) if data else b""

@@ -1,4 +1,4 @@
-"""A camera's pixels, as GenICam numbers their formats, to a picture of three channels."""
+"""Convert a camera's pixels, by GenICam's number of the format, to a picture of three channels."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from edgeseg.vision.images import to_8_bit
 
 
 class PixelFormat(NamedTuple):
-    """How one pixel lies in memory."""
+    """The layout of one pixel in memory."""
 
     name: str
     bits: int = 8  # that count; above 8 they are the lower ones of two bytes
@@ -45,7 +45,7 @@ NAMES = tuple(item.name for item in FORMATS.values())
 
 
 def picture(data: bytes, size_hw: tuple[int, int], pixel: PixelFormat) -> NDArray[np.uint8] | None:
-    """The frame (H, W, 3), in an array of its own; None when bytes are missing."""
+    """Convert a frame to (H, W, 3) in a new array; None when bytes are missing."""
     shape = size_hw if pixel.colours == 1 else (*size_hw, pixel.colours)
     count = int(np.prod(shape))
     dtype = np.dtype(np.uint8 if pixel.bits == 8 else "<u2")
@@ -61,7 +61,7 @@ def picture(data: bytes, size_hw: tuple[int, int], pixel: PixelFormat) -> NDArra
 
 
 def _over_16_bits(values: NDArray[np.generic], bits: int) -> NDArray[np.generic]:
-    """Stretch to 0..65535, so that a camera's white is the white of a 16-bit picture."""
+    """Stretch to 0..65535, so that the camera's white is the white of a 16-bit picture."""
     if bits in (8, 16):
         return values
     wide = values.astype(np.uint16)

@@ -1,9 +1,10 @@
-"""What stands behind `aravis:`: which camera, and how it is set."""
+"""The options behind `aravis:`: the camera, and its settings."""
 
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Trigger
 
 _NUMBERS = ("exposure_us", "gain", "fps", "packet_size")
@@ -11,7 +12,7 @@ _NUMBERS = ("exposure_us", "gain", "fps", "packet_size")
 
 @dataclass(frozen=True, kw_only=True)
 class AravisOptions:
-    """A camera and its settings; what is not given stays as the camera has it, but the trigger."""
+    """A camera and its settings; a setting that is not given stays, except the trigger."""
 
     camera: str = ""  # serial number, address, model or id; "": the first that answers
     exposure_us: float | None = None
@@ -48,8 +49,9 @@ class AravisOptions:
                 features.append(part)
             elif key not in known:
                 raise UsageError(
-                    f"source={text!r}: unknown {key!r}, expected {', '.join(known)} or a GenICam "
-                    "name such as ReverseX=true"
+                    Setting("source", repr(text)),
+                    f": unknown {key!r}, expected {', '.join(known)} or a GenICam name such as "
+                    "ReverseX=true",
                 )
             else:
                 values[key] = _number(text, key, value) if key in _NUMBERS else value
@@ -60,4 +62,6 @@ def _number(text: str, key: str, value: str) -> float:
     try:
         return int(value) if key == "packet_size" else float(value)
     except ValueError:
-        raise UsageError(f"source={text!r}: {key}={value!r} is not a number") from None
+        raise UsageError(
+            Setting("source", repr(text)), f": {key}={value!r} is not a number"
+        ) from None

@@ -16,7 +16,7 @@ from edgeseg.bench.compare.files import (
     export_and_judge,
 )
 from edgeseg.data.datasets import open_dataset
-from edgeseg.decision.metric_names import stored_metrics
+from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.export import candidates
 from edgeseg.export.precision.tolerances import Tolerance

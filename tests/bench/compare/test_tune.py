@@ -13,6 +13,7 @@ from onnx import ModelProto
 from torch import nn
 
 from edgeseg.base.errors import EdgesegError, ExportError, UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import silent
 from edgeseg.bench.compare import grid
 from edgeseg.bench.compare.candidates import TuneOptions
@@ -234,7 +235,9 @@ def test_what_is_not_here_is_named(
 
     def no_bfloat(spec: object) -> None:
         if getattr(spec, "arithmetic", "") != "float32":
-            raise ExportError("precision=bf16: this processor has no bfloat16; export elsewhere")
+            raise ExportError(
+                Setting("precision", "bf16"), ": this processor has no bfloat16; export elsewhere"
+            )
 
     monkeypatch.setattr(grid, "check_arithmetic", no_bfloat)
     found = grid_here(everything)

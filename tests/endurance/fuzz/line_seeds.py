@@ -64,12 +64,12 @@ def projects(folder: Path) -> Iterator[Seed]:
 
 def approvals(folder: Path) -> Iterator[Seed]:
     """What was approved, and a check of it."""
-    from edgeseg.runtime.recipes.approval import Expected, GoldenPicture, MasterScore
-    from edgeseg.runtime.recipes.check_record import CheckRecord, PictureCheck, Rate
+    from edgeseg.runtime.recipes.approval import Approval, GoldenPicture, MasterScore
+    from edgeseg.runtime.recipes.check_record import CheckRecord, MistakeRate, PictureCheck
 
     when = "2026-01-02T03:04:05Z"
     picture = GoldenPicture(file="good/001.png", sha256="0" * 64, verdict="good", score=0.5)
-    expected = Expected(
+    expected = Approval(
         approved=when,
         model_sha256="0" * 64,
         precision="fp32",
@@ -96,7 +96,7 @@ def approvals(folder: Path) -> Iterator[Seed]:
         problems=(),
         repeats=2,
         pictures=(checked,),
-        false_alarms=Rate.of(0, 1),
+        false_alarms=MistakeRate.of(0, 1),
     )
     yield Seed(data=json.dumps(check.facts()).encode(), name="check-20260102T030405Z-000.json")
 

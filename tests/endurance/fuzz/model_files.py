@@ -121,10 +121,10 @@ def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
 @cache
 def _sidecar_of(graph: bytes, folder: Path) -> str:
     """With the hash of a whole graph."""
-    from edgeseg.runtime.backends.onnx_properties import embedded_text
+    from edgeseg.runtime.backends.onnx_properties import property_text
 
     whole = write(graph, folder, "whole.onnx")
-    told = ModelMetadata.from_json(embedded_text(whole) or "", source="whole.onnx")
+    told = ModelMetadata.from_json(property_text(whole) or "", source="whole.onnx")
     return replace(told, onnx_sha256=hashlib.sha256(graph).hexdigest()).to_json(indent=2)
 
 

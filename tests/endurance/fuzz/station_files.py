@@ -31,14 +31,14 @@ def _recipe(folder: Path) -> Path:
 
 def read_golden(data: bytes, seed: Seed, folder: Path) -> object:
     """What was approved, and what the last check said."""
-    from edgeseg.runtime.recipes.approval import read_expected
+    from edgeseg.runtime.recipes.approval import read_approval
     from edgeseg.runtime.recipes.check_record import last_check
     from edgeseg.runtime.recipes.recipe import read_recipe
 
     item = read_recipe(_recipe(folder))
     if seed.name == "expected.json":
         write(data, item.golden, seed.name)
-        return read_expected(item)
+        return read_approval(item)
     write(data, item.folder / "checks", seed.name)
     return last_check(item)
 

@@ -6,7 +6,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.errors import ExportError
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
-from edgeseg.export.precision.half import HalfPlan, emulated, to_half
+from edgeseg.export.precision.half import HalfPlan, emulate_half, to_half
 from edgeseg.export.precision.int8 import run_exactly
 from edgeseg.export.precision.makers import MAKERS, Head, Task
 from edgeseg.export.precision.tolerances import TOLERANCES
@@ -151,7 +151,7 @@ def test_more_and_more_returns_to_fp32() -> None:
     wanted = reference(EDGE, task.images)["map"]
     errors = []
     for candidate, mean in zip(candidates, (HALF, FLOAT, FLOAT), strict=True):
-        proto = candidate.finished(head)
+        proto = candidate.finish(head)
         assert (types(proto)["factor"], types(proto)[mean_of(proto)]) == (HALF, mean)
         errors.append(float(np.abs(run_exactly(proto, "map", task.images) - wanted).mean()))
     assert errors[2] < 0.3 * errors[1]
@@ -159,7 +159,7 @@ def test_more_and_more_returns_to_fp32() -> None:
 
 def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
     half = to_half(traced(SHORT), ALL)
-    wide = emulated(half)
+    wide = emulate_half(half)
     form = quadratic_form(half)
     name = form.output[0]
     wide.graph.output.append(helper.make_tensor_value_info(name, FLOAT, None))
@@ -167,4 +167,4 @@ def test_results_are_rounded_as_a_gpu_would_round_them() -> None:
     np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
     assert all(kind != HALF for kind in (tensor.data_type for tensor in wide.graph.initializer))
     untouched = traced(SHORT)
-    assert emulated(untouched) is untouched, "nothing to round"
+    assert emulate_half(untouched) is untouched, "nothing to round"

@@ -59,7 +59,7 @@ def head(config: FitConfig) -> Head:
 def whole(config: FitConfig, target: str) -> ModelProto:
     """The first choice of the maker, with the factors of the fit."""
     task = Task(graph=traced(config), images=SEEN, target=target)
-    return next(MAKERS["int8"](task)).finished(head(config))
+    return next(MAKERS["int8"](task)).finish(head(config))
 
 
 @pytest.mark.parametrize("target", ["cpu", "trt"])
@@ -193,7 +193,7 @@ def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(target: str, facto
     first, second = MAKERS["int8"](task)
     assert first.text == f"backbone int8, factors {factors}"
     assert second.text == f"backbone fp32, factors {factors}"
-    proto = second.finished(head(SHORT))
+    proto = second.finish(head(SHORT))
     kinds = Counter(node.op_type for node in proto.graph.node)
     assert kinds["DequantizeLinear"] == 0
     assert kinds["MatMulInteger"] == (target == "cpu")

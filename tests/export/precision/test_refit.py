@@ -22,11 +22,11 @@ from edgeseg.export.precision.refit import (
     cut,
     embedder,
     embedding_tensor,
-    refitted,
+    refit,
     with_embedding,
     with_factors,
 )
-from edgeseg.export.sessions import installed_runs
+from edgeseg.export.sessions import backend_runs
 from edgeseg.export.verify import head_error
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Embedder
@@ -43,7 +43,7 @@ def opened(
     """The graph in ONNX Runtime, as an export opens it."""
     path = folder / "probe.onnx"
     save_graph(proto, path)
-    runs = installed_runs(
+    runs = backend_runs(
         path, precision=precision, target="cpu", batch=(batch, batch, batch), outputs=outputs
     )
     return next(iter(runs.values()))()
@@ -52,7 +52,7 @@ def opened(
 def again(model: Artefact, embed: Embedder, good: Dataset = GOOD, **notes: object) -> Artefact:
     told = notes.get("note", ignore)
     assert callable(told)
-    return refitted(model, embed, good, note=told, progress=silent)
+    return refit(model, embed, good, note=told, progress=silent)
 
 
 def by_torch(config: FitConfig) -> Embedder:

@@ -142,7 +142,7 @@ def test_settings_that_do_not_may_differ() -> None:
     assert graph().space(other).config.folds == 4
     with pytest.raises(UsageError, match=r"made for other settings \(k=20, and the graph has 16\)"):
         graph().space(replace(SHORT, k=20))
-    adapted = graph().facts.adapted(replace(other, k=20, size_hw=(256, 256)))
+    adapted = graph().facts.adapt(replace(other, k=20, size_hw=(256, 256)))
     assert (adapted.k, adapted.size_hw, adapted.folds) == (16, SHORT.size_hw, 4)
 
 

@@ -47,7 +47,7 @@ def test_every_cell_that_a_good_part_touches_counts(blobs: Path, cells: int) -> 
     geometry = geometry_of(blobs, "blob", grid_hw=(cells, cells))
     hidden = hidden_of(geometry, size_hw)
     assert hidden is not None
-    kept = hidden.kept((cells, cells))
+    kept = hidden.kept_cells((cells, cells))
     assert not kept.all()
     for image_hwc in scattered(12):
         found, outline = geometry.find(image_hwc), silhouette_of(image_hwc)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgeseg.fitting.group import ALONE
 from edgeseg.fitting.parallel.torchrun import choose_device, processes
+from edgeseg.fitting.process_group import ALONE
 from edgeseg.model.artefact import load_artefact
 from tests.support import HANGS_S, REPO
 from tests.support.shares import FIT_TINY, TINY, assert_same_model, write_tiny

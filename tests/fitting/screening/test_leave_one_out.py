@@ -37,7 +37,7 @@ FORMS = {
 def pooled(x_ntkp: NDArray[Any], config: FitConfig) -> Moments:
     """Of images (N, T, k, P), a row of every cell of every tile counted as one."""
     cells = moments_of_rows(x_ntkp.reshape(-1, *x_ntkp.shape[2:]))
-    return Windows.of(config).pooled(cells)
+    return Windows.of(config).pool_moments(cells)
 
 
 def compare(x_ntkp: NDArray[Any], config: FitConfig) -> LeaveOneOut:
@@ -87,7 +87,7 @@ def test_moments_that_count_images_are_the_same(form):
     config = replace(SMALL, **form)
     x = embeddings(4, tiles=2, k=9)
     moments = pooled(x, config)
-    per_image = moments.scaled(0.5)
+    per_image = moments.scale(0.5)
     found = LeaveOneOut(per_image, config, images=4, tiles=2).inside(x)
     np.testing.assert_allclose(found, compare(x, config).inside(x), rtol=1e-5)
 

@@ -60,7 +60,9 @@ def compared(x_nkp: NDArray[np.float32], config: FitConfig) -> Screening:
         for place, row in enumerate(x_nkp):
             store.append(row, place)
         samples = [Sample(image=Path(str(place))) for place in range(len(x_nkp))]
-        return robust._Comparison(space, windows.pooled(moments), store, silent).screening(samples)
+        return robust._Comparison(space, windows.pool_moments(moments), store, silent).screening(
+            samples
+        )
 
 
 def names(screening: Screening) -> set[str]:

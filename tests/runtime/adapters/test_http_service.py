@@ -107,7 +107,7 @@ def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) 
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(4096), b""))
     assert b" 400 " in answer.splitlines()[0]
-    assert line.station.words().triggers == 0
+    assert line.station.status().triggers == 0
 
 
 def test_a_body_in_chunks_triggers_nothing(line: Rig) -> None:
@@ -121,7 +121,7 @@ def test_a_body_in_chunks_triggers_nothing(line: Rig) -> None:
         answer = b"".join(iter(lambda: client.recv(4096), b""))
     assert b" 400 " in answer.splitlines()[0]
     assert answer.count(b"HTTP/1.1") == 1
-    assert line.station.words().triggers == 0
+    assert line.station.status().triggers == 0
 
 
 def test_jobs(line: Rig) -> None:
@@ -186,13 +186,13 @@ def test_wrong_requests_trigger_nothing(
     found, told = ask(line, method, path, body)
     assert found == status
     assert "error" in told
-    assert line.station.words().triggers == 0
+    assert line.station.status().triggers == 0
 
 
 def test_another_site_cannot_trigger(line: Rig) -> None:
     for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
         assert ask(line, "POST", "/trigger", {}, headers)[0] == 403
-    assert line.station.words().triggers == 0
+    assert line.station.status().triggers == 0
 
 
 def test_with_a_token_nobody_else_gets_in(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_level_triggers_once_however_often_it_is_written() -> None:
     desk = Desk()
     for _ in range(3):
         desk.control(Control.TRIGGER)
-    assert desk.station.words().triggers == 1
+    assert desk.station.status().triggers == 1
 
 
 def test_completed_toggles_and_good_is_valid_only() -> None:
@@ -205,7 +205,7 @@ def test_jobs_are_loaded_by_number_and_an_unknown_one_is_an_error() -> None:
 
     def load(key: int | str) -> bool:
         if key in jobs:
-            desk.station.job_loaded(jobs[int(key)])
+            desk.station.set_job(jobs[int(key)])
         return key in jobs
 
     desk.station.attach_jobs(load)
@@ -225,7 +225,7 @@ def test_without_the_right_to_trigger_a_trigger_is_counted_and_not_acknowledged(
     desk = Desk(may_trigger=False)
     desk.control(Control.TRIGGER)
     assert Status.TRIGGER_ACK not in desk.status()
-    assert desk.station.words().triggers == 0
+    assert desk.station.status().triggers == 0
     assert desk.errors == [
         ("modbus", "a trigger over Modbus is refused; start with trigger=modbus")
     ]
@@ -315,7 +315,7 @@ def test_triggers_that_come_at_once_are_equally_old(line: Rig) -> None:
 
     with connect(line) as plc:
         plc.sendall((write(1) + write(0)) * 20)
-        line.wait(lambda: line.station.words().results == 20, "the results")
+        line.wait(lambda: line.station.status().results == 20, "the results")
     assert len({each.trigger.monotonic_ns for each in line.results}) == 1
 
 

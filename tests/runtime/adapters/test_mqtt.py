@@ -104,7 +104,7 @@ def test_a_trigger_that_is_delivered_twice_is_one(broker: Broker, peer: Peer) ->
     with rig(broker) as line:
         peer.next("state", trigger_ready=True)
         for request in ("r-1", "r-1", "r-2"):
-            line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+            line.wait(lambda: line.station.status().trigger_ready, "trigger ready")
             peer.send("trigger", {"request": request})
         assert peer.next("result", request="r-2")["trigger_id"] == 2
         peer.send("trigger", {"request": "r-1"})  # its result was lost with the broker
@@ -134,7 +134,7 @@ def test_a_trigger_that_was_sent_long_ago_is_not_inspected(broker: Broker, peer:
     with rig(broker) as line:
         peer.next("state", trigger_ready=True)
         for part_id, sent in (("now", time.time()), ("old", time.time() - 60), ("odd", "noon")):
-            line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+            line.wait(lambda: line.station.status().trigger_ready, "trigger ready")
             peer.send("trigger", {"part_id": part_id, "sent": sent})
         assert peer.next("result", part_id="now")["verdict"] == "good"
         old = peer.next("result", part_id="old")

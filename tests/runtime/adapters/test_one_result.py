@@ -96,7 +96,7 @@ def _show(line: Rig, said: Told) -> None:
         line.camera.picture = picture
         said["http"].append(trigger(line, name))
     line.camera.plugged = False
-    line.wait(lambda: not line.station.words().online, "the loss")
+    line.wait(lambda: not line.station.status().online, "the loss")
     said["http"].append(trigger(line, "gone"))
 
 

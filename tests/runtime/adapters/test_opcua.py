@@ -74,7 +74,7 @@ def test_a_subscriber_hears_of_every_result(line: Rig) -> None:
         node = await peer.node("ResultManagement", "ResultId")
         await subscription.subscribe_data_change(node, queuesize=100)
         for number in range(before + 1, before + 21):
-            while not line.station.words().trigger_ready:
+            while not line.station.status().trigger_ready:
                 await asyncio.sleep(0.001)
             assert await peer.call("StartSingleJob", "", f"P{number}") == [number, 0]
 

@@ -29,7 +29,7 @@ def line() -> Iterator[Rig]:
 
 async def inspected(peer: Peer, line: Rig, part_id: str) -> dict[str, Any]:
     """The result of one part, as a client reads it."""
-    while not line.station.words().trigger_ready:
+    while not line.station.status().trigger_ready:
         await asyncio.sleep(0.001)
     job, error = await peer.call("StartSingleJob", "", part_id)
     assert error == 0
@@ -115,9 +115,9 @@ def test_a_job_of_another_part_is_refused(line: Rig) -> None:
         assert (await peer.call("StartSingleJob", "m-1", "A1"))[1] == 0
         assert await peer.call("StartSingleJob", "m-1", "B2") == [0, -1]
 
-    before = line.station.words().triggers
+    before = line.station.status().triggers
     visit(line, story)
-    assert line.station.words().triggers == before + 1
+    assert line.station.status().triggers == before + 1
     assert line.faults.totals() == {"opcua": 1}
 
 
@@ -132,9 +132,9 @@ def test_calls_in_one_message_are_as_old_as_it(line: Rig) -> None:
         )
         await peer.client.uaclient.call([call] * 20)
 
-    before = line.station.words().triggers
+    before = line.station.status().triggers
     visit(line, story)
-    line.wait(lambda: line.station.words().results == before + 20, "the results")
+    line.wait(lambda: line.station.status().results == before + 20, "the results")
     calls = line.results[-20:]
     assert len({each.trigger.monotonic_ns for each in calls}) == 1
     assert calls[0].trigger.monotonic_ns < time.monotonic_ns()

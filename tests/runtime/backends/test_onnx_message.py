@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgeseg.base.plain import Malformed
 from edgeseg.runtime.backends.onnx_message import read_constants, with_constants, with_property
-from edgeseg.runtime.backends.onnx_properties import embedded_text, graph_sha256
+from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 
 SHAPE = (2, 300, 3)  # over 127 and over 16383 bytes: lengths of two and of three digits
 
@@ -55,7 +55,7 @@ def test_a_property_is_added_that_the_hash_leaves_out(tmp_path: Path) -> None:
     text = "ä" * 300
     path = tmp_path / "m.onnx"
     path.write_bytes(with_property(plain, "edgeseg", text))
-    assert embedded_text(path) == text
+    assert property_text(path) == text
     assert onnx.load(path).metadata_props[0].value == text
     with path.open("rb") as file:
         assert graph_sha256(file) == graph_sha256(io.BytesIO(plain))

@@ -10,7 +10,7 @@ import pytest
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.modelfile.metadata import KEY, ModelMetadata
 from edgeseg.runtime.backends.model_file import file_metadata, write_sidecar
-from edgeseg.runtime.backends.onnx_properties import embedded_text
+from edgeseg.runtime.backends.onnx_properties import property_text
 from tests.support.brightness_model import PLAN, brightness_graph, write_brightness_model
 
 
@@ -22,13 +22,13 @@ def model(tmp_path: Path) -> Path:
 
 def test_the_text_is_that_of_onnx(model: Path) -> None:
     properties = {item.key: item.value for item in onnx.load(model).metadata_props}
-    assert embedded_text(model) == properties[KEY]
+    assert property_text(model) == properties[KEY]
 
 
 def test_a_graph_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(brightness_graph(None).SerializeToString())
-    assert embedded_text(path) is None
+    assert property_text(path) is None
     with pytest.raises(RuntimeFailure, match="no edgeseg metadata inside"):
         file_metadata(path)
 
@@ -38,7 +38,7 @@ def test_what_is_no_graph(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
     with pytest.raises(RuntimeFailure, match="not an ONNX file"):
-        embedded_text(path)
+        property_text(path)
 
 
 def test_every_cut_is_refused_or_has_no_text(model: Path) -> None:
@@ -46,7 +46,7 @@ def test_every_cut_is_refused_or_has_no_text(model: Path) -> None:
     for end in range(0, len(data), 37):
         path.write_bytes(data[:end])
         with contextlib.suppress(RuntimeFailure):
-            assert embedded_text(path) is None
+            assert property_text(path) is None
 
 
 def other(metadata: ModelMetadata) -> ModelMetadata:

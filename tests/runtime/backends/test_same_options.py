@@ -126,7 +126,7 @@ def calls(backend: str, request: pytest.FixtureRequest) -> Written:
 
 def verified(model: Path, backend: str, *_: str) -> None:
     title = {"cpu": "ONNX Runtime", "openvino": "OpenVINO"}[backend]
-    predictors = sessions.installed_backends(model, precision="fp32", target="cpu", batch=(1, 1, 1))
+    predictors = sessions.backend_predictors(model, precision="fp32", target="cpu", batch=(1, 1, 1))
     predictors[title]()(FRAME[None])
 
 

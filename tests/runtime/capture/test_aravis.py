@@ -12,7 +12,7 @@ from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.aravis import library as aravis_library
 from edgeseg.runtime.capture.aravis.camera import AravisCamera, open_camera
-from edgeseg.runtime.capture.aravis.discovery import FoundCamera, discover, named
+from edgeseg.runtime.capture.aravis.discovery import FoundCamera, cameras_named, discover
 from edgeseg.runtime.capture.aravis.pixels import FORMATS, picture
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.sources import parse_source
@@ -82,10 +82,15 @@ def test_a_camera_is_named_by_serial_address_or_model() -> None:
         )
         for n in (1, 2)
     )
-    assert named("", [a, b]) == [a, b]
-    assert named("2", [a, b]) == named("10.0.0.2", [a, b]) == named("Basler-acA-2", [a, b]) == [b]
-    assert named("acA", [a, b]) == named("Basler acA", [a, b]) == [a, b]
-    assert named("3", [a, b]) == []
+    assert cameras_named("", [a, b]) == [a, b]
+    assert (
+        cameras_named("2", [a, b])
+        == cameras_named("10.0.0.2", [a, b])
+        == cameras_named("Basler-acA-2", [a, b])
+        == [b]
+    )
+    assert cameras_named("acA", [a, b]) == cameras_named("Basler acA", [a, b]) == [a, b]
+    assert cameras_named("3", [a, b]) == []
     assert b.source == "aravis:2"
 
 

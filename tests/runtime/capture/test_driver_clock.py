@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgeseg.runtime.capture import liveness
-from edgeseg.runtime.capture.driver_clock import driver_exposed_s
+from edgeseg.runtime.capture.driver_clock import driver_stamp_s
 from edgeseg.runtime.capture.opencv_capture import OpenCvCapture, device_clock
 from tests.meaning.world import Sim
 
@@ -46,5 +46,5 @@ def test_a_buffer_that_waited_is_as_old_as_its_stamp(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("stamp_s", [0.0, 1000.5, 1.7e9, 930.0, -1.0])
 def test_a_stamp_of_another_clock_is_none(monkeypatch: pytest.MonkeyPatch, stamp_s: float) -> None:
-    assert driver_exposed_s(1000.0, stamp_s) is None
+    assert driver_stamp_s(1000.0, stamp_s) is None
     assert grabbed_s(monkeypatch, stamp_s) == 990.0, "not before it was opened: all that is known"

@@ -26,7 +26,7 @@ class Stream:
         for interval in intervals:
             self.now_s += interval
             waited_s = interval if waited else 0.0
-            self.exposed_s = self.arrivals.exposed_s(Arrival(self.now_s, 0.0, waited_s))
+            self.exposed_s = self.arrivals.earliest_exposure_s(Arrival(self.now_s, 0.0, waited_s))
             new.append(self.is_new)
         return new
 

@@ -217,4 +217,4 @@ def test_a_pause_between_two_looks_at_the_clocks_is_no_sleep(
     looks = iter([(0.0, 0.0), (-5.0, 0.0), (0.0, 5.0), (0.0, 0.0), (-5.0, 5.0), (0.0, 0.0)])
     monkeypatch.setattr(suspension, "ahead_s", lambda: next(looks))
     suspended = suspension.Suspension()
-    assert not any(suspended.passed() for _ in range(5))
+    assert not any(suspended.has_slept() for _ in range(5))

@@ -24,15 +24,15 @@ from tests.meaning.world import Sim
 
 def test_one_byte_makes_another_picture() -> None:
     repeats, image = Repeats(), grey(7, (33, 47))
-    assert not repeats.seen(image)
-    assert repeats.seen(image.copy())
+    assert not repeats.is_repeat(image)
+    assert repeats.is_repeat(image.copy())
     for place in (0, 1, 96, image.size // 2, image.size - 1):
         other = image.copy()
         other.reshape(-1)[place] ^= 1
-        assert not repeats.seen(other)
-        assert not repeats.seen(image)
-    assert not repeats.seen(grey(7, (47, 33)))
-    assert repeats.seen(grey(7, (47, 66))[:, ::2]), "also where rows do not lie together"
+        assert not repeats.is_repeat(other)
+        assert not repeats.is_repeat(image)
+    assert not repeats.is_repeat(grey(7, (47, 33)))
+    assert repeats.is_repeat(grey(7, (47, 66))[:, ::2]), "also where rows do not lie together"
 
 
 class Bench:
@@ -121,7 +121,7 @@ def test_options_reach_the_source() -> None:
 def online() -> tuple[Station, FrameBuffer]:
     station = Station()
     station.start()
-    station.source_back()
+    station.restore_source()
     return station, FrameBuffer(["queue"], queue_size=8)
 
 

@@ -8,7 +8,7 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.capture.image_files import image_paths
 from edgeseg.runtime.capture.sources import (
     SOURCES,
-    Source,
+    SourceKind,
     SourceSpec,
     open_capture,
     parse_source,
@@ -126,7 +126,7 @@ def test_neither_name_nor_repr_holds_the_password() -> None:
 
 
 def test_a_new_kind_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    toy = Source(
+    toy = SourceKind(
         expects="toy:LEVEL for one grey frame",
         recognise=lambda text: text.startswith("toy:"),
         live=lambda text, realtime: False,

@@ -17,12 +17,12 @@ def settled(**options: float) -> StreamClock:
     """At 100 s the stream's time is 1 s, and it is known that such a frame is prompt."""
     clock = StreamClock(99.0, **options)  # type: ignore[arg-type]
     for index in range(-10, 1):
-        clock.exposed_s(arrival(100 + STEP_S * index), 1 + STEP_S * index)
+        clock.earliest_exposure_s(arrival(100 + STEP_S * index), 1 + STEP_S * index)
     return clock
 
 
 def age_s(clock: StreamClock, now_s: float, time_s: float) -> float:
-    exposed_s = clock.exposed_s(arrival(now_s), time_s)
+    exposed_s = clock.earliest_exposure_s(arrival(now_s), time_s)
     assert exposed_s is not None
     return now_s - exposed_s
 
@@ -39,9 +39,9 @@ def test_a_frame_is_as_old_as_it_lags_behind_the_promptest() -> None:
 
 def test_what_opening_has_kept_is_as_old_as_the_opening() -> None:
     clock = StreamClock(100.0)
-    burst = [clock.exposed_s(arrival(102 + 0.002 * i), STEP_S * i) for i in range(1, 51)]
+    burst = [clock.earliest_exposure_s(arrival(102 + 0.002 * i), STEP_S * i) for i in range(1, 51)]
     assert set(burst) == {100.0}
-    live = [clock.exposed_s(arrival(103 + STEP_S * i), 3 + STEP_S * i) for i in range(20)]
+    live = [clock.earliest_exposure_s(arrival(103 + STEP_S * i), 3 + STEP_S * i) for i in range(20)]
     assert live[0] == 100.0
     assert live[-1] == pytest.approx(103 + STEP_S * 19)
 
@@ -56,11 +56,14 @@ def test_a_frame_that_comes_after_the_next_or_twice_is_as_old_as_its_time() -> N
 
 def test_a_stream_that_begins_anew_or_has_no_times() -> None:
     clock = settled()
-    assert clock.exposed_s(arrival(500.0), 0.0) is None
-    last_s = clock.exposed_s(arrival(500.0), 401.0)
+    assert clock.earliest_exposure_s(arrival(500.0), 0.0) is None
+    last_s = clock.earliest_exposure_s(arrival(500.0), 401.0)
     assert last_s == pytest.approx(500.0, abs=0.1)
-    assert clock.exposed_s(arrival(500.04), 0.04) == last_s, "not before the last one"
-    new = [clock.exposed_s(arrival(500.04 + STEP_S * i), 0.04 + STEP_S * i) for i in range(1, 12)]
+    assert clock.earliest_exposure_s(arrival(500.04), 0.04) == last_s, "not before the last one"
+    new = [
+        clock.earliest_exposure_s(arrival(500.04 + STEP_S * i), 0.04 + STEP_S * i)
+        for i in range(1, 12)
+    ]
     assert new[-1] == pytest.approx(500.04 + STEP_S * 11)
 
 
@@ -76,7 +79,7 @@ def test_a_reader_that_is_too_slow_hides_nothing(slow: float, duration_s: int) -
         exposed_s = 1000.0 + begun_s + frame * step_s  # the truth
         now_s = max(now_s + step_s * (1 + slow), exposed_s)
         try:
-            told_s = clock.exposed_s(arrival(now_s), frame * step_s)
+            told_s = clock.earliest_exposure_s(arrival(now_s), frame * step_s)
         except RuntimeFailure as error:  # lost, and opened anew
             said = str(error)
             clock, opened = StreamClock(now_s, patience_s=5.0), opened + 1
@@ -96,7 +99,7 @@ def test_crystals_that_drift_apart_make_nothing_old_where_reads_wait(drift: floa
     clock = StreamClock(1000.0, patience_s=5.0)
     for frame in range(1, 36_000):
         now_s = 1000.0 + frame
-        told_s = clock.exposed_s(Arrival(now_s, 0.0, 0.9), frame * (1 + drift))
+        told_s = clock.earliest_exposure_s(Arrival(now_s, 0.0, 0.9), frame * (1 + drift))
         assert told_s is not None
         if frame > 20:
             assert now_s - told_s == pytest.approx(0.0, abs=1e-3)

@@ -14,7 +14,7 @@ from edgeseg.runtime.drift.watch import DriftState, DriftWatch
 from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.locate import Blob
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Pose, chained, of_centres
+from edgeseg.vision.pose import Pose, compose, for_opencv
 from tests.support.brightness_model import brightness_metadata
 from tests.support.drift_distances import WINDOW, baseline, good_grid
 from tests.support.scored_frames import make_result
@@ -55,7 +55,7 @@ def pose_of(move: Move, *, home: tuple[float, float] = HOME) -> Pose:
 
 def warp(picture: NDArray[np.uint8], matrix: NDArray[np.float64]) -> NDArray[np.uint8]:
     size_wh = SIZE_HW[::-1]
-    done = cv2.warpAffine(picture, of_centres(matrix), size_wh, borderMode=cv2.BORDER_REFLECT_101)
+    done = cv2.warpAffine(picture, for_opencv(matrix), size_wh, borderMode=cv2.BORDER_REFLECT_101)
     return np.asarray(done, np.uint8)
 
 
@@ -66,10 +66,10 @@ def seen(
     layer = np.zeros((*SIZE_HW, 3), np.uint8)
     outline = np.array([[85, 70], [155, 80], [155, 100], [85, 110]], np.int32)
     cv2.fillPoly(layer, [outline], (1, 1, 1))
-    layer = cv2.warpAffine(layer, of_centres(part.matrix), SIZE_HW[::-1])
+    layer = cv2.warpAffine(layer, for_opencv(part.matrix), SIZE_HW[::-1])
     frame = warp(np.where(layer > 0, np.uint8(40), ground), camera.matrix)
     noisy = np.clip(frame + rng.normal(0, 2, frame.shape), 0, 255).astype(np.uint8)
-    matrix = chained(camera.matrix, part.matrix)
+    matrix = compose(camera.matrix, part.matrix)
     x, y = matrix @ (*HOME, 1.0)
     return noisy, Pose(x=x, y=y, degrees=part.degrees + camera.degrees, home_xy=HOME)
 

@@ -16,7 +16,7 @@ from edgeseg.modelfile.signing_keys import make_keys
 from edgeseg.runtime.adapters.modbus_map import CONTROL, JOB_LOAD, Control
 from edgeseg.runtime.events.codes import Check, ErrorCode
 from edgeseg.runtime.recipes import model_watch
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.check_record import records_of
 from edgeseg.runtime.recipes.install import roll_back
 from edgeseg.runtime.recipes.open_judge import check_recipe
@@ -144,7 +144,7 @@ def test_a_recipe_that_cannot_be_opened_inspects_nothing(folder: Path) -> None:
     (folder / "low" / "model.onnx").write_bytes(b"damaged")
     with line(folder) as rig:
         assert rig.station.load_job(2)
-        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
+        rig.wait(lambda: not rig.station.status().job_loading, "the failure")
         assert inspect(rig)[1] == "no_inspection"
         assert "recipe low: " in rig.results[-1].reason
         change(rig, 1, "high")
@@ -157,8 +157,8 @@ def test_a_region_that_the_frames_do_not_hold_is_refused_before_the_swap(folder:
     with line(folder) as rig:
         inspect(rig)
         assert rig.station.load_job(2)
-        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
-        assert "do not hold roi" in rig.station.words().reason
+        rig.wait(lambda: not rig.station.status().job_loading, "the failure")
+        assert "do not hold roi" in rig.station.status().reason
         change(rig, 1, "high")
         assert inspect(rig) == ("high", "good")
 
@@ -184,8 +184,8 @@ def test_triggers_of_many_threads_through_many_changes(folder: Path) -> None:
         for thread in threads:
             thread.join()
         rig.wait(lambda: not rig.station.busy, "the last results")
-        words = rig.station.words()
-    assert words.triggers == words.results == len(rig.results)
+        status = rig.station.status()
+    assert status.triggers == status.results == len(rig.results)
     ids = [result.trigger.trigger_id for result in rig.results]
     assert ids == list(range(1, len(ids) + 1))
     inspected = [result for result in rig.results if result.inspection is not None]
@@ -204,7 +204,7 @@ def test_a_trigger_under_way_gets_the_verdict_of_its_own_recipe(folder: Path) ->
         assert rig.station.load_job(2)
         late = rig.station.trigger(origin="test")
         rig.camera.plugged = True
-        rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+        rig.wait(lambda: not rig.station.status().job_loading, "the recipe")
         answers = {result.trigger.trigger_id: result for result in rig.results}
         first = answers[event.trigger_id]
         assert first.trigger.job.name == "high"
@@ -219,7 +219,7 @@ def test_the_last_of_several_wishes_counts(folder: Path) -> None:
         for _ in range(5):
             for key in (2, 1, 2):
                 assert rig.station.load_job(key)
-            rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
+            rig.wait(lambda: not rig.station.status().job_loading, "the recipe")
             assert rig.station.current_job.name == "low"
             assert inspect(rig) == ("low", "defect")
 
@@ -228,14 +228,14 @@ def test_the_golden_check_at_a_changeover_passes_or_stops_the_line(folder: Path)
     store = RecipeStore(folder=folder)
     low = edit(store.find("low"), "at_start = false", "at_start = true")
     with line(folder) as rig:
-        assert rig.station.words().check == Check.NONE
+        assert rig.station.status().check == Check.NONE
         change(rig, 2, "low")
-        assert rig.station.words().check == Check.PASSED
+        assert rig.station.status().check == Check.PASSED
         change(rig, 1, "high")
         write_image(low.golden / "good" / "120.png", part(121))
         assert rig.station.load_job(2)
-        rig.wait(lambda: not rig.station.words().job_loading, "the failure")
-        assert rig.station.words().check == Check.FAILED
+        rig.wait(lambda: not rig.station.status().job_loading, "the failure")
+        assert rig.station.status().check == Check.FAILED
         assert inspect(rig)[1] == "no_inspection"
         assert rig.results[-1].error == ErrorCode.CHECK_FAILED
         change(rig, 1, "high")
@@ -249,11 +249,11 @@ def test_a_failed_check_at_the_start_refuses_every_trigger(folder: Path) -> None
     approved = picture.read_bytes()
     write_image(picture, part(151))
     with line(folder) as rig:
-        assert rig.station.words().check == Check.FAILED
+        assert rig.station.status().check == Check.FAILED
         assert inspect(rig)[1] == "no_inspection"
         picture.write_bytes(approved)
         change(rig, "high", "high")  # asked for again: checked again
-        assert rig.station.words().check == Check.PASSED
+        assert rig.station.status().check == Check.PASSED
         assert inspect(rig) == ("high", "good")
 
 
@@ -283,12 +283,12 @@ def test_a_replaced_model_is_proven_swapped_in_and_can_be_rolled_back(folder: Pa
         put_model(high, replacement(folder, 190.0))
         assert swapped(rig)
         assert inspect(rig) == ("high", "defect")
-        assert read_expected(high).model_sha256 == file_sha256(high.model) != before
+        assert read_approval(high).model_sha256 == file_sha256(high.model) != before
         assert len(versions_of(high)) == 2
         roll_back(high)
         assert swapped(rig)
         assert inspect(rig) == ("high", "good")
-        assert read_expected(high).model_sha256 == before
+        assert read_approval(high).model_sha256 == before
         assert not swapped(rig)
     assert kinds(rig).count("model_swapped") == 2
 
@@ -299,7 +299,7 @@ def test_the_approval_is_of_the_model_that_the_next_start_runs(
 ) -> None:
     """Killed while it is swapped in, the new one on the disk; where it is refused, the old one."""
     high = RecipeStore(folder=folder).find("high")
-    before = read_expected(high)
+    before = read_approval(high)
 
     def swap(*_: object, **__: object) -> None:
         raise end("at the swap")
@@ -311,14 +311,14 @@ def test_the_approval_is_of_the_model_that_the_next_start_runs(
         if end is UsageError:
             assert not swapped(rig)
             assert not swapped(rig), "refused once: these files"
-            assert read_expected(high) == before
+            assert read_approval(high) == before
         else:
             with pytest.raises(end):
                 swapped(rig)
     if end is UsageError:
         assert kinds(rig).count("model_refused") == 1
         return
-    assert read_expected(high).model_sha256 == file_sha256(high.model)
+    assert read_approval(high).model_sha256 == file_sha256(high.model)
     assert check_recipe(high, CPU, note=ignore).passed
 
 

@@ -76,7 +76,7 @@ def test_http(folder: Path) -> None:
         assert (status, told["check"], told["trigger_ready"]) == (200, "failed", False)
         assert told["reason"] == "good/150.png: is not the picture that was approved"
         assert ask(rig, "POST", "/check")[0] in (200, 202)
-        rig.wait(lambda: rig.station.words().checks == 3, "the third")
+        rig.wait(lambda: rig.station.status().checks == 3, "the third")
         assert ask(rig, "GET", "/state")[1]["check_answer"] == "failed"
 
 
@@ -153,7 +153,7 @@ def test_the_page(folder: Path) -> None:
         asked = {"method": "POST", "body": '{"check": true}', "X_Edgeseg": "page"}
         status, _, answer = site.ask("/check", **asked)
         assert (status, json.loads(answer)) == (200, {"accepted": True})
-        rig.wait(lambda: rig.station.words().checks == 1, "the check")
+        rig.wait(lambda: rig.station.status().checks == 1, "the check")
         assert site.state()["station"]["check"] == "passed"
 
 
@@ -172,7 +172,7 @@ def test_a_recipe_without_golden_pictures_refuses_and_inspects_on(folder: Path) 
         status, told = ask(rig, "POST", "/check?wait=1")
         assert status == 409
         assert "no golden pictures" in told["error"]
-        assert rig.station.words().check_answer == CheckAnswer.REFUSED
+        assert rig.station.status().check_answer == CheckAnswer.REFUSED
         assert inspect(rig) == ("bare", "good")
         with ModbusPlc("127.0.0.1", rig.adapter("modbus").port) as plc:
             plc.write(CONTROL, [int(Control.BUFFER_RESULTS | Control.CHECK_NOW)])
@@ -193,7 +193,7 @@ def triggers_during(rig: Rig, ask_for: Callable[[], bool]) -> None:
         thread.start()
     for number in range(1, 6):
         assert ask_for()
-        rig.wait(lambda number=number: rig.station.words().checks == number, "a check")
+        rig.wait(lambda number=number: rig.station.status().checks == number, "a check")
         seen = len(rig.results)
         rig.wait(lambda seen=seen: len(rig.results) > seen + 5, "results")
     stop.set()
@@ -210,12 +210,12 @@ def test_triggers_meanwhile_are_all_answered_and_none_is_good(folder: Path, pass
     with line(folder, queue_size=4) as rig:
         rig.station.events.subscribe(
             StationResult,
-            lambda r: states.append((rig.station.words().check, r.verdict)),
+            lambda r: states.append((rig.station.status().check, r.verdict)),
             name="test",
         )
         triggers_during(rig, rig.station.check_now)
-        words = rig.station.words()
-    assert words.triggers == words.results == len(rig.results)
+        status = rig.station.status()
+    assert status.triggers == status.results == len(rig.results)
     ids = [result.trigger.trigger_id for result in rig.results]
     assert ids == list(range(1, len(ids) + 1))
     errors = {result.error for result in rig.results} - {ErrorCode.NONE}
@@ -234,8 +234,8 @@ def test_a_recipe_asked_for_during_a_check_comes_after_it(folder: Path) -> None:
             assert rig.station.check_now()
             assert rig.station.load_job("bare")
             rig.wait(lambda: rig.station.current_job.name == "bare", "the recipe")
-            assert rig.station.words().check == Check.NONE
+            assert rig.station.status().check == Check.NONE
             assert rig.station.load_job("high")
             rig.wait(lambda: rig.station.current_job.name == "high", "the recipe")
         assert inspect(rig) == ("high", "good")
-        assert rig.station.words().checks == 5
+        assert rig.station.status().checks == 5

@@ -14,7 +14,7 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.progress import ignore
 from edgeseg.runtime.backends.base import Outputs
 from edgeseg.runtime.recipes import check_record as record_module
-from edgeseg.runtime.recipes.approval import read_expected, write_expected
+from edgeseg.runtime.recipes.approval import read_approval, write_approval
 from edgeseg.runtime.recipes.check_record import CheckRecord, records_of, write_record
 from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.recipes.open_judge import check_recipe
@@ -90,15 +90,15 @@ def test_another_model_another_threshold(bottle: Recipe) -> None:
 
 
 def test_a_score_out_of_its_bounds_and_a_turned_verdict(bottle: Recipe) -> None:
-    expected = read_expected(bottle)
+    expected = read_approval(bottle)
     first, *others = expected.pictures
     for moved, passes in ((1.9, True), (2.1, False)):
         pictures = (replace(first, score=first.score + moved), *others)
-        write_expected(bottle, replace(expected, pictures=pictures))
+        write_approval(bottle, replace(expected, pictures=pictures))
         found = problems(bottle)
         assert (found == []) == passes, "one hundredth of 200"
     assert found == ["good/150.png: score 150, approved was 152.1 +- 2"]
-    write_expected(bottle, replace(expected, pictures=(*others, replace(first, verdict="unsure"))))
+    write_approval(bottle, replace(expected, pictures=(*others, replace(first, verdict="unsure"))))
     assert problems(bottle) == ["good/150.png: judged good, approved was unsure"]
 
 
@@ -124,7 +124,7 @@ class Wandering(BrightnessSession):
 
 def test_answers_that_differ_between_repeats_fail(bottle: Recipe) -> None:
     metadata = brightness_metadata()
-    write_expected(bottle, approve(RecipeJudge(bottle, BrightnessSession(metadata))))
+    write_approval(bottle, approve(RecipeJudge(bottle, BrightnessSession(metadata))))
     assert check_golden(RecipeJudge(bottle, BrightnessSession(metadata))).passed
     record = check_golden(RecipeJudge(edit(bottle, "= 0.01 ", "= 9.0 "), Wandering(metadata)))
     assert record.problems[0] == "good/150.png: scores of 3 repeats differ by 1"

@@ -13,7 +13,7 @@ from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import ignore
 from edgeseg.modelfile import versions
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice, write_sidecar
-from edgeseg.runtime.recipes.approval import read_expected
+from edgeseg.runtime.recipes.approval import read_approval
 from edgeseg.runtime.recipes.install import install_model, roll_back
 from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -102,7 +102,7 @@ def kill(*arguments: object) -> None:
     [
         ("_decide", False),
         ("_take_places", True),
-        ("_listed", True),
+        ("_read_list", True),
     ],
 )
 def test_going_back_was_done_or_was_not_wherever_it_was_killed(
@@ -125,11 +125,11 @@ def test_going_back_was_done_or_was_not_wherever_it_was_killed(
     file_metadata(bottle.model)
     assert (file_sha256(bottle.model) == before) == back
     assert check_recipe(bottle, CPU, note=ignore).passed
-    assert read_expected(bottle).threshold == (200.0 if back else 190.0)
+    assert read_approval(bottle).threshold == (200.0 if back else 190.0)
     keep_version(bottle)  # as a stream does that starts
     if not back:
         roll_back(bottle)
-    assert file_metadata(bottle.model).threshold.score == read_expected(bottle).threshold == 200.0
+    assert file_metadata(bottle.model).threshold.score == read_approval(bottle).threshold == 200.0
     assert not list(bottle.folder.glob(".next*"))
     approvals = [(path / "expected.json").read_text() for path, _ in versions_of(bottle)]
     assert len(set(approvals)) == 2, "each version has its own"

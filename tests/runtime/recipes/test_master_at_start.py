@@ -63,22 +63,22 @@ def checked(rig: Rig) -> list[object]:
 
 
 def request(rig: Rig) -> Check:
-    before = rig.station.words().checks
+    before = rig.station.status().checks
     assert rig.station.check_now()
-    rig.wait(lambda: rig.station.words().checks == before + 1, "the answer")
-    return rig.station.words().check
+    rig.wait(lambda: rig.station.status().checks == before + 1, "the answer")
+    return rig.station.status().check
 
 
 def ended(rig: Rig) -> Check:
-    rig.wait(lambda: rig.station.words().check != Check.RUNNING, "the end of the check")
-    return rig.station.words().check
+    rig.wait(lambda: rig.station.status().check != Check.RUNNING, "the end of the check")
+    return rig.station.status().check
 
 
 def test_a_start_is_held_until_the_part_has_passed(folder: Path, gate: Gate) -> None:
     with line(folder, first="other", picture=MASTER, sinks=True, serve=0) as rig:
-        words = rig.station.words()
-        assert (words.check, words.reason) == (Check.RUNNING, MASTER_WANTED)
-        assert not words.trigger_ready
+        status = rig.station.status()
+        assert (status.check, status.reason) == (Check.RUNNING, MASTER_WANTED)
+        assert not status.trigger_ready
         assert inspect(rig) == ("other", "no_inspection")
         assert rig.results[-1].reason == MASTER_WANTED
         page = rig.run.sink(PageSink).state(source_index=0, after=0)
@@ -112,7 +112,7 @@ def test_a_wrong_part_leaves_it_blocked_until_a_check_on_request(folder: Path) -
         ModbusPlc("127.0.0.1", rig.adapter("modbus").port) as plc,
     ):
         assert ended(rig) == Check.FAILED
-        assert rig.station.words().reason.startswith("master part: the light has changed")
+        assert rig.station.status().reason.startswith("master part: the light has changed")
         rig.wait(lambda: Status.CHECK_FAILED in Status(plc.read(STATUS, 1)[0]), "the bit")
         assert inspect(rig) == ("other", "no_inspection")
         assert request(rig) == Check.FAILED
@@ -132,7 +132,7 @@ def test_too_few_frames_in_time_leave_it_blocked(
         patch.setattr(changeover, "_MASTER_S", 0.0)
         with line(folder, first="other", picture=MASTER) as rig:
             assert ended(rig) == Check.FAILED
-            assert rig.station.words().reason == "master part: 0 of 8 frames within 0 s"
+            assert rig.station.status().reason == "master part: 0 of 8 frames within 0 s"
             patch.undo()
             assert request(rig) == Check.PASSED
             assert inspect(rig) == ("other", "good")
@@ -151,9 +151,9 @@ def test_a_camera_that_does_not_come_leaves_it_blocked(
     monkeypatch.setattr(Rig, "__enter__", dark_start)
     with line(folder, first="other", picture=MASTER) as rig:
         assert ended(rig) == Check.FAILED
-        assert rig.station.words().reason == "master part: no camera within 0 s"
+        assert rig.station.status().reason == "master part: no camera within 0 s"
         rig.camera.plugged = True
-        rig.wait(lambda: rig.station.words().online, "the camera")
+        rig.wait(lambda: rig.station.status().online, "the camera")
         assert request(rig) == Check.PASSED
         assert inspect(rig) == ("other", "good")
 
@@ -162,7 +162,7 @@ def test_a_changeover_is_held_too(folder: Path, gate: Gate) -> None:
     with line(folder, picture=DARK) as rig:
         assert inspect(rig) == ("high", "good")
         change(rig, "other", "other")
-        assert rig.station.words().reason == MASTER_WANTED
+        assert rig.station.status().reason == MASTER_WANTED
         assert inspect(rig) == ("other", "no_inspection")
         assert gate.reached.wait(HANGS_S)
         gate.opened.set()
@@ -181,11 +181,11 @@ def test_a_request_while_it_is_held_gets_the_same_answer(folder: Path, gate: Gat
     with line(folder, first="other", picture=MASTER) as rig:
         assert gate.reached.wait(HANGS_S)
         assert rig.station.check_now()
-        assert rig.station.words().reason == MASTER_WANTED
+        assert rig.station.status().reason == MASTER_WANTED
         gate.opened.set()
-        rig.wait(lambda: rig.station.words().checks == 1, "the answer")
-        words = rig.station.words()
-        assert (words.check, words.check_answer) == (Check.PASSED, CheckAnswer.PASSED)
+        rig.wait(lambda: rig.station.status().checks == 1, "the answer")
+        status = rig.station.status()
+        assert (status.check, status.check_answer) == (Check.PASSED, CheckAnswer.PASSED)
 
 
 def test_golden_pictures_that_fail_need_no_part(folder: Path) -> None:
@@ -193,7 +193,7 @@ def test_golden_pictures_that_fail_need_no_part(folder: Path) -> None:
     write_image(other.golden / "good" / "150.png", part(151))
     with line(folder, first="other", picture=MASTER) as rig:
         assert ended(rig) == Check.FAILED
-        assert rig.station.words().reason == "good/150.png: is not the picture that was approved"
+        assert rig.station.status().reason == "good/150.png: is not the picture that was approved"
         assert inspect(rig) == ("other", "no_inspection")
 
 

@@ -65,12 +65,12 @@ def test_a_camera_that_gives_no_frames_fails_it(
     monkeypatch.setattr(changeover, "_MASTER_S", 0.01)
     with line(folder, http="0") as rig:
         rig.camera.plugged = False
-        rig.wait(lambda: not rig.station.words().online, "the loss")
+        rig.wait(lambda: not rig.station.status().online, "the loss")
         assert rig.station.check_now()
-        rig.wait(lambda: rig.station.words().checks == 1, "the answer")
+        rig.wait(lambda: rig.station.status().checks == 1, "the answer")
         rig.camera.plugged = True
-        rig.wait(lambda: rig.station.words().online, "its return")
-        reason = rig.station.words().reason
+        rig.wait(lambda: rig.station.status().online, "its return")
+        reason = rig.station.status().reason
         assert reason == "master part: 0 of 8 frames within 0.01 s"
 
 

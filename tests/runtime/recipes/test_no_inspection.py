@@ -50,14 +50,14 @@ def failed_check(rig: Rig, folder: Path) -> None:
     """Another recipe is asked for, and is not what was approved."""
     write_image(folder / "recipes" / "other" / "golden" / "good" / "150.png", part(151))
     assert rig.station.load_job("other")
-    rig.wait(lambda: not rig.station.words().job_loading, "the failure")
+    rig.wait(lambda: not rig.station.status().job_loading, "the failure")
 
 
 def failed_request(rig: Rig, folder: Path) -> None:
     """The recipe that runs is checked, and fails."""
     write_image(folder / "recipes" / "high" / "golden" / "good" / "150.png", part(151))
     assert rig.station.check_now()
-    rig.wait(lambda: rig.station.words().checks == 1, "the check")
+    rig.wait(lambda: rig.station.status().checks == 1, "the check")
 
 
 def unknown_recipe(rig: Rig, folder: Path) -> None:
@@ -135,10 +135,11 @@ def assert_events(log: Path) -> None:
     """Frames that are good, then such without a verdict and the reason, then good ones."""
     events = [json.loads(text) for text in log.read_text().splitlines()]
     frames = [event for event in events if event["event"] == "frame"]
-    words = [frame["verdict"] for frame in frames]
-    first, last = words.index("no_inspection"), len(words) - words[::-1].index("no_inspection")
-    assert set(words[:first]) == set(words[last:]) == {"good"}
-    assert set(words[first:last]) == {"no_inspection"}
+    verdicts = [frame["verdict"] for frame in frames]
+    first = verdicts.index("no_inspection")
+    last = len(verdicts) - verdicts[::-1].index("no_inspection")
+    assert set(verdicts[:first]) == set(verdicts[last:]) == {"good"}
+    assert set(verdicts[first:last]) == {"no_inspection"}
     for frame in frames[first:last]:
         assert frame["error"] in ("check_failed", "unknown_job", "job_loading")
         assert frame["reason"]
@@ -165,13 +166,13 @@ def test_a_recipe_whose_check_failed_is_checked_again_whatever_it_says(folder: P
         failed_request(rig, folder)
         for _ in range(2):
             assert rig.station.load_job("high")
-            rig.wait(lambda: not rig.station.words().job_loading, "the recipe")
-            assert rig.station.words().check.name == "FAILED"
-            assert not rig.station.words().trigger_ready
+            rig.wait(lambda: not rig.station.status().job_loading, "the recipe")
+            assert rig.station.status().check.name == "FAILED"
+            assert not rig.station.status().trigger_ready
         write_image(high.golden / "good" / "150.png", part(150))
         change(rig, "high", "high")
-        assert rig.station.words().check.name == "PASSED"
-        assert rig.station.words().trigger_ready
+        assert rig.station.status().check.name == "PASSED"
+        assert rig.station.status().trigger_ready
 
 
 def test_a_check_that_cannot_even_begin_has_failed_and_the_loop_goes_on(folder: Path) -> None:
@@ -182,8 +183,8 @@ def test_a_check_that_cannot_even_begin_has_failed_and_the_loop_goes_on(folder: 
         (high.golden / "expected.json").write_text("{")
         for ask in (rig.station.check_now, lambda: rig.station.load_job("high")):
             assert ask()
-            rig.wait(lambda: rig.station.words().check.name == "FAILED", "the failure")
-            rig.wait(lambda: not rig.station.words().job_loading, "the end of it")
+            rig.wait(lambda: rig.station.status().check.name == "FAILED", "the failure")
+            rig.wait(lambda: not rig.station.status().job_loading, "the end of it")
         assert not rig.ended()
         event = rig.station.trigger(origin="test")
         assert not rig.station.waits_for(event.trigger_id)

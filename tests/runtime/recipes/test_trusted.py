@@ -115,7 +115,7 @@ def test_what_changed_after_the_first_load_is_refused_at_the_next(
         name = way(recipe_in(folder, "low"))
         for key in (2, "low"):
             assert rig.station.load_job(key)
-            rig.wait(lambda: not rig.station.words().job_loading, "the refusal")
+            rig.wait(lambda: not rig.station.status().job_loading, "the refusal")
             assert inspect(rig)[1] == "no_inspection"
             assert f"{name} was changed since it was signed" in rig.results[-1].reason
         shutil.rmtree(folder / "low")
@@ -163,12 +163,12 @@ def test_a_check_on_request_reads_only_what_was_signed(
     folder: Path, keys: tuple[Path, Path], way: Way
 ) -> None:
     with line(folder, first="low", trust=(keys[1],)) as rig:
-        assert rig.station.words().check == Check.PASSED
+        assert rig.station.status().check == Check.PASSED
         way(recipe_in(folder, "low"))
         assert rig.station.check_now()
-        rig.wait(lambda: rig.station.words().check != Check.RUNNING, "the check")
-        assert rig.station.words().check == Check.FAILED
-        assert "was changed since it was signed" in rig.station.words().reason
+        rig.wait(lambda: rig.station.status().check != Check.RUNNING, "the check")
+        assert rig.station.status().check == Check.FAILED
+        assert "was changed since it was signed" in rig.station.status().reason
         assert inspect(rig)[1] == "no_inspection"
         assert rig.results[-1].error == ErrorCode.CHECK_FAILED
 
@@ -253,7 +253,7 @@ def test_files_of_an_older_version_do_not_come_back(
         (folder / "low").rename(newer)
         shutil.copytree(older, folder / "low")
         assert rig.station.load_job(2)
-        rig.wait(lambda: not rig.station.words().job_loading, "the refusal")
+        rig.wait(lambda: not rig.station.status().job_loading, "the refusal")
         assert inspect(rig)[1] == "no_inspection"
         assert "low: version 1 of " in rig.results[-1].reason
         assert "and version 2 ran here" in rig.results[-1].reason
@@ -285,5 +285,5 @@ def test_an_operator_goes_back_to_what_was_signed_and_ran(
         shutil.rmtree(low.folder)
         middle.rename(low.folder)
         assert rig.station.load_job(2)
-        rig.wait(lambda: not rig.station.words().job_loading, "the refusal")
-        assert "version 2 of " in rig.station.words().reason
+        rig.wait(lambda: not rig.station.status().job_loading, "the refusal")
+        assert "version 2 of " in rig.station.status().reason

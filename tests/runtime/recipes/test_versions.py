@@ -8,7 +8,7 @@ import pytest
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import file_sha256
-from edgeseg.modelfile import versions as contract_versions
+from edgeseg.modelfile import versions as file_versions
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes import versions as module
 from edgeseg.runtime.recipes.recipe import Recipe
@@ -48,7 +48,7 @@ def test_killed_anywhere_the_pair_is_whole(
     def kill(*arguments: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(contract_versions, step, kill)
+    monkeypatch.setattr(file_versions, step, kill)
     with pytest.raises(Killed):
         install(bottle, 190.0, tmp_path)
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import pytest
 
 from edgeseg.runtime.recipes import warm_sessions as module
 from edgeseg.runtime.recipes.recipe import Recipe
-from edgeseg.runtime.recipes.warm_sessions import Loaded, WarmModel, WarmSessions
+from edgeseg.runtime.recipes.warm_sessions import LoadedRecipe, WarmModel, WarmSessions
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
 from tests.support.recipe_folders import CPU, new_recipe
 
@@ -27,7 +27,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the models whose sessions were closed; each counts as a megabyte."""
     names: list[str] = []
 
-    def open_counted(self: WarmSessions, recipe: Recipe) -> Loaded:
+    def open_counted(self: WarmSessions, recipe: Recipe) -> LoadedRecipe:
         loaded = real(self, recipe)
         loaded.model.session.close = lambda: names.append(recipe.name)
         return replace(loaded, model=replace(loaded.model, bytes=MB))

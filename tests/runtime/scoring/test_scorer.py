@@ -43,7 +43,7 @@ def scored(config: ScorerConfig) -> list[FrameResult]:
             wall_s=0.0,
             name="",
         )
-        results += [scorer.call(result, None) for result in scorer.score([(frame, 0)])]
+        results += [scorer.apply_decision(result, None) for result in scorer.score([(frame, 0)])]
     return results
 
 
@@ -114,7 +114,7 @@ def judged_by(scorer: Scorer, image_hwc: np.ndarray) -> FrameResult:
         source_index=0, frame_index=0, image_hwc=image_hwc, channels="rgb", grabbed_ns=0,
         wall_s=0.0, name="",
     )  # fmt: skip
-    return scorer.call(scorer.score([(frame, 0)])[0], None)
+    return scorer.apply_decision(scorer.score([(frame, 0)])[0], None)
 
 
 def test_a_frame_that_is_bright_everywhere_is_no_defect():

@@ -97,9 +97,6 @@ def test_a_shift_by_a_call(tmp_path: Path) -> None:
     desk.now_s = at(30, 10)
     desk.counters.count("good")
     assert desk.counters.counts.shift.all.parts == 2, "no times: it never ends by itself"
-    desk.counters.new_shift()
-    assert desk.counters.counts.shift.all.parts == 0
-    assert desk.counters.counts.total.all.parts == 2
     desk.counters.close()
 
 
@@ -142,7 +139,7 @@ def test_results_of_triggers_are_parts_also_without_an_inspection(tmp_path: Path
     desk = Desk(tmp_path / "c.json", now_s=at(17, 10))
     station.events.subscribe(StationResult, desk.counters.on_result, name="test")
     station.start()
-    station.job_loaded(Job(number=3, name="bottle"))
+    station.set_job(Job(number=3, name="bottle"))
     for verdict in ("good", "defect"):
         event = station.trigger(origin="test", acquired=True)
         station.complete(
@@ -195,7 +192,7 @@ def test_a_part_that_no_approved_model_could_judge_has_its_own_word(tmp_path: Pa
     station.set_check(Check.FAILED)
     station.trigger(origin="test")
     station.set_check(Check.PASSED)
-    station.source_lost("unplugged")
+    station.lose_source("unplugged")
     station.trigger(origin="test")
     desk.counters.close()
     counted = asdict(desk.counters.counts.shift.all)

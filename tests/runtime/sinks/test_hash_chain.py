@@ -12,8 +12,8 @@ from edgeseg.runtime.sinks.hash_chain import (
     ChainHead,
     Link,
     head_path,
+    link_line,
     link_of,
-    linked,
     parts_of,
     read_head,
     resume,
@@ -73,7 +73,7 @@ def test_a_line_carries_the_hash_of_all_before_it(log: Path) -> None:
 
 def test_a_link_in_front_leaves_the_event_as_it_is() -> None:
     for event in ({}, {"a": 1}, {"a": {"b": [1, 2]}}):
-        line = linked(json.dumps(event).encode(), Link())
+        line = link_line(json.dumps(event).encode(), Link())
         assert json.loads(line) == {"chain": {"line": 0, "prev": GENESIS}, **event}
 
 

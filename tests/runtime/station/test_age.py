@@ -116,7 +116,7 @@ def test_a_door_may_refuse_and_the_trigger_is_answered() -> None:
     line.trigger(origin="test", request="r-1", refusal=(ErrorCode.REQUEST_REUSED, "named another"))
     assert results[0].facts()["error_code"] == 12
     assert (results[0].trigger.request, results[0].reason) == ("r-1", "named another")
-    assert line.words().trigger_ready
+    assert line.status().trigger_ready
 
 
 @pytest.mark.parametrize(

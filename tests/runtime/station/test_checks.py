@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from edgeseg.runtime.events.codes import Check, CheckAnswer, ErrorCode, VerdictCode
-from edgeseg.runtime.scoring.verdict import called
+from edgeseg.runtime.scoring.verdict import frame_verdict
 from edgeseg.runtime.station.records import Inspection, Job, StationResult
 from edgeseg.runtime.station.station import Station
 
@@ -23,8 +23,8 @@ def seen(verdict: str = "good") -> Inspection:
 
 
 def answered(line: Station) -> tuple[Check, CheckAnswer, int]:
-    words = line.words()
-    return words.check, words.check_answer, words.checks
+    status = line.status()
+    return status.check, status.check_answer, status.checks
 
 
 @pytest.mark.parametrize(("outcome", "ready"), [(Check.PASSED, True), (Check.FAILED, False)])
@@ -39,10 +39,10 @@ def test_a_request_is_answered_once(outcome: Check, ready: bool) -> None:
     assert answered(line) == (Check.NONE, CheckAnswer.NONE, 0)
     assert line.check_now()
     assert answered(line) == (Check.RUNNING, CheckAnswer.RUNNING, 0)
-    assert not line.words().trigger_ready
+    assert not line.status().trigger_ready
     line.set_check(outcome)
     assert answered(line) == (outcome, CheckAnswer(int(outcome)), 1)
-    assert line.words().trigger_ready == ready
+    assert line.status().trigger_ready == ready
     line.set_check(Check.PASSED)  # of a changeover, which nobody asked for
     assert answered(line)[2] == 1
 
@@ -55,7 +55,7 @@ def test_a_refused_request_leaves_the_station_as_it_was() -> None:
     line.set_check(Check.PASSED)
     assert not line.check_now()
     assert answered(line) == (Check.PASSED, CheckAnswer.REFUSED, 2)
-    assert line.words().trigger_ready
+    assert line.status().trigger_ready
 
 
 BLOCKS: dict[ErrorCode, Callable[[Station], object]] = {
@@ -72,11 +72,11 @@ def test_a_frame_that_nobody_triggered_has_no_verdict_while_there_is_no_approved
     line, results = station()
     assert line.free(seen(), at_ns=1) is None
     BLOCKS[error](line)
-    assert line.words().unapproved
+    assert line.status().unapproved
     for verdict in ("good", "unsure", "defect"):
         refusal = line.free(seen(verdict), at_ns=1)
         assert refusal is not None
-        assert called(verdict, refusal) == "no_inspection"
+        assert frame_verdict(verdict, refusal) == "no_inspection"
         assert (results[-1].error, results[-1].reason) == refusal
         assert (results[-1].code, refusal[0]) == (VerdictCode.NO_INSPECTION, error)
 
@@ -87,7 +87,7 @@ def test_a_trigger_under_way_is_still_for_its_recipe_unless_a_check_fails() -> N
     line.hold_for_job()
     assert line.complete(event.trigger_id, seen()) is None
     assert results[-1].code == VerdictCode.GOOD
-    line.job_loaded(Job())
+    line.set_job(Job())
     event = line.trigger(origin="test", acquired=True)
     line.set_check(Check.FAILED)
     refusal = (ErrorCode.CHECK_FAILED, "the golden check failed")
@@ -97,7 +97,7 @@ def test_a_trigger_under_way_is_still_for_its_recipe_unless_a_check_fails() -> N
 
 def test_a_camera_that_is_away_is_no_reason_not_to_trust_a_frame() -> None:
     line, _ = station()
-    line.source_lost("unplugged")
+    line.lose_source("unplugged")
     assert line.free(seen(), at_ns=1) is None
-    assert not line.words().unapproved
-    assert called("good", None) == "good"
+    assert not line.status().unapproved
+    assert frame_verdict("good", None) == "good"

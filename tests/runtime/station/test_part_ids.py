@@ -109,7 +109,7 @@ def test_a_missed_trigger_takes_it_too() -> None:
     desk.station.trigger(origin="hardware", acquired=True)  # fills the only place
     desk.announce("A2")
     assert desk.pulse() == ("A2", PartNote.NONE)
-    assert desk.station.words().missed == 1
+    assert desk.station.status().missed == 1
     assert desk.pulse()[1] == PartNote.MISSING
 
 

@@ -52,25 +52,25 @@ def test_a_trigger_takes_the_first_frame_after_it_and_no_older_one() -> None:
     line, clock, results = station()
     before_ns = clock()
     event = line.trigger(origin="test", part_id="A-17")
-    assert line.words().state == State.ACQUIRING
+    assert line.status().state == State.ACQUIRING
     assert line.acquire(grabbed_ns=before_ns) is None
     assert line.acquire(grabbed_ns=event.monotonic_ns) is None
     assert line.acquire(grabbed_ns=clock()) == event
-    assert line.words().state == State.INSPECTING
+    assert line.status().state == State.INSPECTING
     assert line.acquire(grabbed_ns=clock()) is None  # one frame each
     assert line.complete(event.trigger_id, seen()) is None
     (result,) = results
     assert (result.trigger, result.code, result.error) == (event, VerdictCode.GOOD, ErrorCode.NONE)
     assert result.facts()["part_id"] == "A-17"
-    assert line.words().state == State.RESULT
+    assert line.status().state == State.RESULT
     line.acknowledge(event.trigger_id)
-    assert line.words().state == State.READY
+    assert line.status().state == State.READY
 
 
 def test_a_trigger_while_not_ready_is_missed_and_answered_in_its_turn() -> None:
     line, clock, results = station()
     first = line.trigger(origin="test")
-    assert not line.words().trigger_ready
+    assert not line.status().trigger_ready
     line.trigger(origin="test")
     assert results == []  # its turn is after the first
     line.acquire(grabbed_ns=clock())
@@ -80,25 +80,25 @@ def test_a_trigger_while_not_ready_is_missed_and_answered_in_its_turn() -> None:
         (2, VerdictCode.NO_INSPECTION),
     ]
     assert results[1].error == ErrorCode.MISSED
-    assert line.words().missed == 1
+    assert line.status().missed == 1
 
 
 def test_trigger_ready_is_off_until_the_frame_is_there_and_while_all_places_are_taken() -> None:
     line, clock, results = station(depth=2)
     for _ in range(2):
-        assert line.words().trigger_ready
+        assert line.status().trigger_ready
         line.trigger(origin="test")
-        assert not line.words().trigger_ready
+        assert not line.status().trigger_ready
         line.acquire(grabbed_ns=clock())
-    assert not line.words().trigger_ready
+    assert not line.status().trigger_ready
     line.complete(1, seen())
-    assert line.words().trigger_ready
+    assert line.status().trigger_ready
     assert len(results) == 1
 
 
 def test_free_running_frames_are_results_too_and_need_no_place() -> None:
     line, clock, results = station()
-    line.source_lost("the last frame before it is still scored")
+    line.lose_source("the last frame before it is still scored")
     line.free(seen("defect"), at_ns=clock())
     line.load_job(5)
     line.free(seen(), at_ns=clock())
@@ -124,7 +124,7 @@ def test_time_runs_out_for_frames_and_for_verdicts_and_a_late_verdict_counts_for
         (ErrorCode.TIMEOUT, "no frame within 1 s"),
         (ErrorCode.TIMEOUT, "no verdict within 1 s"),
     ]
-    assert line.words().late == 1
+    assert line.status().late == 1
 
 
 def test_a_verdict_without_a_frame_counts_for_nothing() -> None:
@@ -138,7 +138,7 @@ def test_a_verdict_without_a_frame_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("prepare", "error", "ready_again"),
     [
-        (lambda s: s.source_lost("unplugged"), ErrorCode.SOURCE_LOST, lambda s: s.source_back()),
+        (lambda s: s.lose_source("unplugged"), ErrorCode.SOURCE_LOST, lambda s: s.restore_source()),
         (lambda s: s.stop(ErrorCode.CRASHED, "x"), ErrorCode.CRASHED, lambda s: s.start()),
         (lambda s: s.stop(), ErrorCode.STOPPED, lambda s: s.start()),
         (lambda s: s.load_job(7), ErrorCode.UNKNOWN_JOB, lambda s: s.load_job(0)),
@@ -157,12 +157,12 @@ def test_a_verdict_without_a_frame_counts_for_nothing() -> None:
 def test_what_cannot_inspect_says_so_and_is_never_good(prepare, error, ready_again) -> None:
     line, clock, results = station()
     prepare(line)
-    assert not line.words().trigger_ready
-    assert line.words().error == error
+    assert not line.status().trigger_ready
+    assert line.status().error == error
     line.trigger(origin="test")
     assert [(r.code, r.error) for r in results] == [(VerdictCode.NO_INSPECTION, error)]
     ready_again(line)
-    assert line.words().trigger_ready
+    assert line.status().trigger_ready
     event = line.trigger(origin="test")
     line.acquire(grabbed_ns=clock())
     line.complete(event.trigger_id, seen())
@@ -174,8 +174,8 @@ def test_a_lost_camera_answers_those_that_wait_and_lets_the_one_in_work_end() ->
     first = line.trigger(origin="test")
     line.acquire(grabbed_ns=clock())
     line.trigger(origin="test")
-    line.source_lost("unplugged")
-    assert line.words().state == State.OFFLINE
+    line.lose_source("unplugged")
+    assert line.status().state == State.OFFLINE
     line.complete(first.trigger_id, seen())
     assert [r.error for r in results] == [ErrorCode.NONE, ErrorCode.SOURCE_LOST]
 
@@ -185,10 +185,10 @@ def test_jobs_are_loaded_by_who_was_attached() -> None:
     asked: list[object] = []
     line.attach_jobs(lambda key: asked.append(key) or key == 3)
     assert line.load_job(3)
-    assert line.words().job_loading
-    assert line.words().error == ErrorCode.JOB_LOADING
+    assert line.status().job_loading
+    assert line.status().error == ErrorCode.JOB_LOADING
     line.trigger(origin="test")
-    line.job_loaded(Job(number=3, name="bottle"))
+    line.set_job(Job(number=3, name="bottle"))
     assert line.current_job.name == "bottle"
     event = line.trigger(origin="test")
     assert event.job == Job(number=3, name="bottle")
@@ -215,8 +215,8 @@ def test_a_check_that_fails_meanwhile_takes_the_verdict_back() -> None:
 
 def test_a_new_station_has_no_result_and_another_run_id() -> None:
     one, other = Station(), Station()
-    assert one.words().result_id == 0
-    assert one.words().state == State.OFFLINE
+    assert one.status().result_id == 0
+    assert one.status().state == State.OFFLINE
     assert one.run_id != other.run_id
 
 
@@ -331,11 +331,11 @@ class Plant:
             self.clock.now_ns += 1_100_000_000 if op == "wait long" else 300_000_000
             line.tick()
         changes = {
-            "lost": lambda: line.source_lost("gone"),
-            "back": line.source_back,
+            "lost": lambda: line.lose_source("gone"),
+            "back": line.restore_source,
             "job 1": lambda: line.load_job(1),
             "job 9": lambda: line.load_job(9),
-            "loaded": lambda: line.job_loaded(Job(number=1)),
+            "loaded": lambda: line.set_job(Job(number=1)),
             "check runs": lambda: line.set_check(Check.RUNNING),
             "check fails": lambda: line.set_check(Check.FAILED),
             "check passes": lambda: line.set_check(Check.PASSED),
@@ -353,12 +353,12 @@ def test_results_are_triggers_in_order_and_none_is_good_without_an_inspection(op
     plant = Plant(depth)
     for op in ops:
         plant.do(op)
-        words = plant.line.words()
-        assert words.triggers - words.results <= len(ops)
-        assert words.results == len(plant.results)
-        if not words.online:
-            assert not words.trigger_ready
-            assert words.error != ErrorCode.NONE
+        status = plant.line.status()
+        assert status.triggers - status.results <= len(ops)
+        assert status.results == len(plant.results)
+        if not status.online:
+            assert not status.trigger_ready
+            assert status.error != ErrorCode.NONE
     plant.line.stop()
     assert [r.trigger.trigger_id for r in plant.results] == list(range(1, plant.triggers + 1))
     for result in plant.results:
@@ -380,7 +380,7 @@ def test_many_threads_trigger_and_every_result_leaves_once_and_in_order() -> Non
     done = threading.Event()
 
     def score() -> None:
-        while not done.is_set() or line.words().triggers > line.words().results:
+        while not done.is_set() or line.status().triggers > line.status().results:
             event = line.acquire(grabbed_ns=2**62)
             if event is not None:
                 line.complete(event.trigger_id, seen())

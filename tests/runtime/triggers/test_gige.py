@@ -33,7 +33,7 @@ def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() ->
 
 
 def post(line: Rig) -> dict[str, object]:
-    line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+    line.wait(lambda: line.station.status().trigger_ready, "trigger ready")
     request = urllib.request.Request(
         f"http://127.0.0.1:{line.adapter('http').port}/trigger?wait=1",
         data=b"{}",

@@ -30,7 +30,7 @@ def rig(**values: object) -> Rig:
 
 def trigger(line: Rig, part_id: str = "") -> None:
     """Once the station is ready, as a PLC does it."""
-    line.wait(lambda: line.station.words().trigger_ready, "trigger ready")
+    line.wait(lambda: line.station.status().trigger_ready, "trigger ready")
     before = len(line.results)
     line.station.trigger(origin="test", part_id=part_id)
     line.wait(lambda: len(line.results) > before, "the result")
@@ -90,10 +90,10 @@ def test_a_camera_that_is_cut_answers_its_trigger_and_comes_back() -> None:
         line.camera.plugged = False
         line.station.trigger(origin="test")
         line.wait(lambda: len(line.results) == 1, "the answer")
-        line.wait(lambda: not line.station.words().online, "offline")
+        line.wait(lambda: not line.station.status().online, "offline")
         line.station.trigger(origin="test")
         line.camera.plugged = True
-        line.wait(lambda: line.station.words().online, "online")
+        line.wait(lambda: line.station.status().online, "online")
         trigger(line)
     # The last frame may have come between the cut and the first trigger.
     codes = [result.code for result in line.results]
@@ -108,7 +108,7 @@ def test_a_model_that_hangs_costs_a_time_out_and_its_late_verdict_counts_for_not
         session.meanwhile = lambda: release.wait(HANGS_S) and None
         trigger(line)
         release.set()
-        line.wait(lambda: line.station.words().late == 1, "the late verdict")
+        line.wait(lambda: line.station.status().late == 1, "the late verdict")
         session.meanwhile = None
         trigger(line)
     assert [result.error for result in line.results] == [ErrorCode.TIMEOUT, ErrorCode.NONE]
@@ -121,7 +121,7 @@ def test_a_model_that_fails_ends_the_run_and_every_trigger_says_so() -> None:
     with line:
         session._fail_at = len(session.batches)
         trigger(line)
-        line.wait(lambda: line.station.words().error == ErrorCode.CRASHED, "the end")
+        line.wait(lambda: line.station.status().error == ErrorCode.CRASHED, "the end")
         line.station.trigger(origin="test")
     assert str(line.end()) == "the device is gone"
     assert [result.error for result in line.results] == [ErrorCode.CRASHED] * 2
@@ -151,7 +151,7 @@ def test_hardware_triggers_faster_than_the_model_are_missed_and_answered() -> No
     values = {"trigger": "hardware", "queue_size": 1, "trigger_timeout": 600.0}
     camera = RigCamera(fps=200.0)
     with Rig(session, values, camera=camera) as line:
-        line.wait(lambda: line.station.words().missed > 3, "missed triggers")
+        line.wait(lambda: line.station.status().missed > 3, "missed triggers")
         gate.release(10**6)
     errors = {result.error for result in line.results}
     assert errors <= {ErrorCode.NONE, ErrorCode.MISSED, ErrorCode.STOPPED}
@@ -234,7 +234,7 @@ def test_what_is_under_way_is_answered_while_the_other_sinks_still_listen() -> N
         station.events.subscribe(StationResult, results.append, name="test")
         sink = StationSink(station, sources=1, jobs={})
         station.start()
-        station.source_back()
+        station.restore_source()
         station.trigger(origin="test")
         with contextlib.suppress(RuntimeFailure, ValueError):
             try:

@@ -53,7 +53,7 @@ def blocks(rig: Rig) -> dict[ErrorCode, Callable[[], None]]:
 
     return {
         ErrorCode.CHECK_FAILED: lambda: rig.station.set_check(Check.FAILED, "too dark"),
-        ErrorCode.UNKNOWN_JOB: lambda: rig.station.job_failed("there is no job 9"),
+        ErrorCode.UNKNOWN_JOB: lambda: rig.station.fail_job("there is no job 9"),
         ErrorCode.TIMEOUT: time_out,
     }
 

@@ -31,7 +31,7 @@ def test_a_frame_out_of_a_buffer_is_no_inspection_before_anybody_looks_at_the_ti
     station.events.subscribe(StationResult, results.append, name="test")
     sink = StationSink(station, sources=1)
     station.start()
-    station.source_back()
+    station.restore_source()
     for age_s in (1.9, 2.1):
         event = station.trigger(origin="hardware", at_ns=int((100 - age_s) * 1e9), acquired=True)
         sink.decide(replace(make_result(score=1.0), trigger_id=event.trigger_id))

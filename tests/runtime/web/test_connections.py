@@ -221,7 +221,7 @@ def test_what_comes_after_an_answer_has_begun_is_no_older() -> None:
     stamps.theirs.sendall(b"1234")
     stamps.read_at(200)
     stamps.now_ns = 500
-    stamps.reader.look()
+    stamps.reader.note_empty()
     stamps.theirs.sendall(b"1234")
     assert stamps.read_at(700) == 500
 
@@ -231,5 +231,5 @@ def test_what_waited_while_the_one_before_it_was_answered_is_older() -> None:
     stamps.theirs.sendall(b"12345678")
     stamps.read_at(200)
     stamps.now_ns = 500
-    stamps.reader.look()
+    stamps.reader.note_empty()
     assert stamps.read_at(700) == 100

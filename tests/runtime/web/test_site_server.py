@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from edgeseg.runtime.web.access import Access
-from edgeseg.runtime.web.routes import Asked, Route, health_answer, json_answer
+from edgeseg.runtime.web.routes import Request, Route, health_answer, json_answer
 from edgeseg.runtime.web.site_server import SiteServer
 from tests.support import HANGS_S
 
@@ -23,11 +23,11 @@ class Site:
     def __init__(self) -> None:
         self.lock, self.errors = threading.Lock(), []
 
-        def echo(asked: Asked) -> object:
-            size = [len(asked.body), self.lock.locked()]
-            return json_answer([asked.role, *asked.caught, dict(asked.query), *size])
+        def echo(request: Request) -> object:
+            size = [len(request.body), self.lock.locked()]
+            return json_answer([request.role, *request.caught, dict(request.query), *size])
 
-        def health(asked: Asked) -> object:
+        def health(request: Request) -> object:
             return health_answer(True, "ok")
 
         routes = (

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
-from edgeseg.fitting.locator.following import scatter_located
+from edgeseg.fitting.locator.check_locator import scatter_located
 from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.geometry import Geometry, Pose, Roi
-from edgeseg.vision.ignored import drawn_regions, hidden_of
+from edgeseg.vision.ignored import hidden_of, polygon_mask
 from edgeseg.vision.locate import Found
 from tests.support.moving_parts import (
     ANCHOR,
@@ -66,7 +66,7 @@ def test_a_worn_mark_is_scored_where_it_is(narrow: Path) -> None:
     locator = geometry.locator
     assert isinstance(locator, Anchor)
     worn = part(79, 59, 0)
-    match = locator.matched(worn)
+    match = locator.match(worn)
     assert match is not None
     unlike = 1 - match[1]
     for limit, ok, placed in ((unlike * 1.2, True, True), (unlike / 1.2, False, True)):
@@ -110,7 +110,7 @@ def test_a_region_keeps_the_picture_that_it_was_named_in(narrow: Path) -> None:
     named = ((40.0, 40.0), (60.0, 40.0), (60.0, 50.0))
     hidden = hidden_of(replace(geometry, ignore=(named,)), (60, 100))
     assert hidden is not None
-    drawn = drawn_regions((named,), SIZE_HW)[30:90, 30:130]
+    drawn = polygon_mask((named,), SIZE_HW)[30:90, 30:130]
     np.testing.assert_array_equal(hidden.pixels_hw, drawn)
 
 

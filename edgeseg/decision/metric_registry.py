@@ -1,4 +1,4 @@
-"""The metrics: one entry each, from the test set to every table that shows it.
+"""The registry of metrics: one entry each, for every table that shows it.
 
 `edgeseg eval` computes all of them. Those that stay with a model are in its file, in the graphs
 made of it, in the report of a stream and in benchmarks, under the same key.
@@ -6,7 +6,10 @@ made of it, in the report of a stream and in benchmarks, under the same key.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgeseg.decision.metrics import LabelledResults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +18,7 @@ class Metric:
 
     key: str  # in JSON, artefacts and metadata
     label: str  # for people
-    # Of edgeseg.decision.metrics.Measured, all that a test set told; None where it cannot say.
-    value: Callable[[Any], float | None]
+    value: Callable[["LabelledResults"], float | None]  # None where it is undefined
     at_threshold: bool = False  # depends on the model's; benchmarks compare what does not
     stays: bool = True  # with the model
     fewer_is_better: bool = False  # 0 at best
@@ -25,39 +27,42 @@ class Metric:
 METRICS = {
     metric.key: metric
     for metric in (
-        Metric(key="pro", label="PRO", value=lambda measured: measured.maps.pro),
-        Metric(key="pro_05", label="PRO 0.05", value=lambda measured: measured.maps.pro_05),
+        Metric(key="pro", label="PRO", value=lambda results: results.maps.pro),
+        Metric(key="pro_05", label="PRO 0.05", value=lambda results: results.maps.pro_05),
         Metric(
-            key="pixel_auroc", label="pixel AUROC", value=lambda measured: measured.maps.pixel_auroc
+            key="pixel_auroc", label="pixel AUROC", value=lambda results: results.maps.pixel_auroc
         ),
-        Metric(key="image_auroc", label="image AUROC", value=lambda measured: measured.image_auroc),
+        Metric(key="image_auroc", label="image AUROC", value=lambda results: results.image_auroc),
         Metric(
-            key="f1", label="F1", value=lambda measured: measured.decision.f1, at_threshold=True
+            key="f1",
+            label="F1",
+            value=lambda results: results.verdict_metrics.f1,
+            at_threshold=True,
         ),
         Metric(
             key="precision",
             label="precision",
-            value=lambda measured: measured.decision.precision,
+            value=lambda results: results.verdict_metrics.precision,
             at_threshold=True,
             stays=False,
         ),
         Metric(
             key="recall",
             label="recall",
-            value=lambda measured: measured.decision.recall,
+            value=lambda results: results.verdict_metrics.recall,
             at_threshold=True,
         ),
         Metric(
             key="false_alarm_rate",
             label="false alarms",
-            value=lambda measured: measured.decision.false_alarm_rate,
+            value=lambda results: results.verdict_metrics.false_alarm_rate,
             at_threshold=True,
             fewer_is_better=True,
         ),
         Metric(
             key="false_regions",
             label="false regions",
-            value=lambda measured: measured.false_regions,
+            value=lambda results: results.false_regions,
             at_threshold=True,
             stays=False,
             fewer_is_better=True,
@@ -67,5 +72,5 @@ METRICS = {
 
 
 def stored_metrics() -> tuple[Metric, ...]:
-    """Those that stay with a model, in the order of tables."""
+    """Return the metrics that stay with a model, in the order of tables."""
     return tuple(metric for metric in METRICS.values() if metric.stays)

@@ -1,7 +1,7 @@
-"""Whether tensors can be what a fit has written: finite, and where that matters not zero.
+"""Checks whether a fit can have written these tensors: finite and, where that matters, not zero.
 
-Files with a hash are compared with it first; this is for those without, and for tensors that were
-wrong before they were hashed.
+Files with a hash are compared with it first. These checks are for files without one, and for
+tensors that were wrong before they were hashed.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _FROM_ZERO = (
 
 
 def check_values(tensors: dict[str, NDArray[Any]]) -> None:
-    """Malformed names the first tensor that no fit has written."""
+    """Raise Malformed with the name of the first tensor that no fit can have written."""
     for name, values in tensors.items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise Malformed(f"{name} holds values that are not finite")

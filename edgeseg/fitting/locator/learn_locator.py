@@ -1,4 +1,4 @@
-"""What a fit learns of where parts lie: from good images alone, and said in words.
+"""Learn where parts lie from good images alone, and describe it in words.
 
 locate=blob, anchor:x,y,w,h --learn_locator--> Blob or Anchor with limits of the good images
 locate=blob --background--> what parts lie on, to be ignored
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.score_statistics import middle_and_spread
 from edgeseg.fitting.locator.background import background, share_of
-from edgeseg.fitting.locator.following import (
+from edgeseg.fitting.locator.check_locator import (
     COMPARED,
     MOVED_AND_FOUND,
     follow_errors,
@@ -35,7 +37,7 @@ from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.vision.picture_size import MAX_PIXELS
 from edgeseg.vision.places import Places
-from edgeseg.vision.pose import Polygon, Pose, Roi, wrapped
+from edgeseg.vision.pose import Polygon, Pose, Roi, wrap_degrees
 
 Read = Callable[[Sample], NDArray[np.uint8]]
 LOOKED_AT = 200  # good images, from all over the list
@@ -65,12 +67,12 @@ def learn_locator(
     reference: Sample | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> Geometry:
-    """Return the geometry with a locator; by their outline parts are told from what they lie on.
+    """Return the geometry with a locator; a blob locator also learns the background to ignore.
 
-    Places go with the part from where it lies in `reference`, which need not be one of the samples;
-    None: in the first of them.
+    Places are named at the part of `reference`, which need not be one of the samples; by default
+    of the first of them.
     """
-    looked, read = spaced(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
+    looked, read = pick_evenly(samples, LOOKED_AT), partial(read_picture, max_pixels=max_pixels)
     if geometry.locate in BLOBS:
         outlines = [silhouette_of(read(sample)) for sample in looked]
         home = None if reference is None else _piece_of(reference, read)
@@ -85,24 +87,27 @@ def learn_locator(
     return found
 
 
-def spaced(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
-    """At most so many, from all over the list."""
+def pick_evenly(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
+    """Return at most `most` samples from all over the list."""
     return samples[:: max(1, math.ceil(len(samples) / most))]
 
 
 def _check_following(
     geometry: Geometry, samples: Sequence[Sample], read: Read, *, note: Note
 ) -> None:
-    """Move some good images on purpose: what is found must be the part and not its background."""
-    errors = sorted(follow_errors(geometry, map(read, spaced(samples, MOVED_AND_FOUND))))
+    """Move some good images on purpose: the locator must find the part, not its background."""
+    errors = sorted(follow_errors(geometry, map(read, pick_evenly(samples, MOVED_AND_FOUND))))
     lost = min(_few(len(errors)), len(errors) - 1)  # a border may cut a part that is moved
     worse = errors[-1 - lost]
-    compared = [read(sample) for sample in spaced(samples, COMPARED)]
+    compared = [read(sample) for sample in pick_evenly(samples, COMPARED)]
     if not follows(worse, compared[0].shape[:2]):
         raise UsageError(
-            f"locate={geometry.locate}: does not follow the part: of {len(errors)} good images "
-            f"moved on purpose {lost + 1} were found {worse:.1f} pixels or more off; try a mark "
-            "that all parts have, locate=anchor:x,y,w,h, or leave locate out"
+            Setting("locate", geometry.locate),
+            f": does not follow the part: of {len(errors)} good images moved on purpose "
+            f"{lost + 1} were found {worse:.1f} pixels or more off; try a mark that all parts "
+            "have, ",
+            Setting("locate", "anchor:x,y,w,h"),
+            ", or leave locate out",
         )
     note(
         f"good images moved on purpose are found again to {worse:.1f} pixels, {lost} of "
@@ -117,7 +122,7 @@ def _check_following(
 
 
 def _few(images: int) -> int:
-    """So many good images may be odd; one always may."""
+    """Return how many good images may be odd; at least one."""
     return max(1, int(_ODD * images))
 
 
@@ -135,13 +140,16 @@ def _with_blob(
     areas = np.log([piece.area for piece in found] or [1.0])
     strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > _STRAY))
     missing = len(outlines) - len(found)
-    spread = _spread(areas)
+    spread = float(middle_and_spread(areas)[1])
     unsteady = spread > _UNSTEADY or strays > _few(len(outlines))
     if missing > _ODD * len(outlines) or unsteady:
         raise UsageError(
-            f"locate=blob: the part does not stand out from what it lies on (no piece in {missing} "
-            f"of {len(outlines)} good images, a much larger or smaller one in {strays}, areas vary "
-            f"by {spread:.0%}); try locate=anchor:x,y,w,h, a mark that all parts have"
+            Setting("locate", "blob"),
+            f": the part does not stand out from what it lies on (no piece in {missing} of "
+            f"{len(outlines)} good images, a much larger or smaller one in {strays}, areas "
+            f"vary by {spread:.0%}); try ",
+            Setting("locate", "anchor:x,y,w,h"),
+            ", a mark that all parts have",
         )
     lengths = np.log([piece.length for piece in found])
     first = home or found[0]
@@ -152,7 +160,7 @@ def _with_blob(
         area=float(np.exp(np.median(areas))),
         length=float(np.exp(np.median(lengths))),
         area_spread=max(spread, _LEAST_SPREAD),
-        length_spread=max(_spread(lengths), _LEAST_SPREAD),
+        length_spread=max(float(middle_and_spread(lengths)[1]), _LEAST_SPREAD),
         limit=1.0,
         free=not any(piece.at_border for piece in found),
     )
@@ -185,8 +193,9 @@ def _piece_of(reference: Sample, read: Read) -> Piece:
     outline = silhouette_of(read(reference))
     if outline is None:
         raise UsageError(
-            f"locate=blob: no part stands out in {reference.image.name}, on which places are "
-            "named; name them on another picture"
+            Setting("locate", "blob"),
+            f": no part stands out in {reference.image.name}, on which places are named; name "
+            "them on another picture",
         )
     return outline.piece
 
@@ -203,7 +212,7 @@ def _turns(pieces: Sequence[Piece]) -> Turns:
         return "none"
     skews = np.array([piece.skew for piece in pieces])
     # A part that is turned round is not like the others at all: three spreads make that rare.
-    return "full" if np.median(skews) > max(_ENDS, 3 * _spread(skews)) else "axis"
+    return "full" if np.median(skews) > max(_ENDS, 3 * middle_and_spread(skews)[1]) else "axis"
 
 
 def _with_anchor(
@@ -220,13 +229,15 @@ def _with_anchor(
     longest = max(first.shape[:2])
     if not box.fits(first.shape[:2]):
         raise UsageError(
-            f"locate=anchor:{box}: does not lie within pictures of "
-            f"{first.shape[1]}x{first.shape[0]}; expected x+w and y+h within them"
+            Setting("locate", f"anchor:{box}"),
+            f": does not lie within pictures of {first.shape[1]}x{first.shape[0]}; expected "
+            "x+w and y+h within them",
         )
     if min(box.w, box.h) < _SMALLEST * longest:
         raise UsageError(
-            f"locate=anchor:{box}: too small to be searched for in time; expected "
-            f"{math.ceil(_SMALLEST * longest)} pixels or more each way"
+            Setting("locate", f"anchor:{box}"),
+            ": too small to be searched for in time; expected "
+            f"{math.ceil(_SMALLEST * longest)} pixels or more each way",
         )
     anchor = Anchor(
         box=box,
@@ -235,13 +246,14 @@ def _with_anchor(
         pictures=anchor_pictures(first, box, angles),
         limit=0.0,  # so that every start is tried
     )
-    matches = [match for match in map(anchor.matched, images) if match is not None]
+    matches = [match for match in map(anchor.match, images) if match is not None]
     oddness = [1 - likeness for _, likeness in matches]
     limit = conformal_threshold(oddness or [0.5], false_alarm_rate=rate).value
     if limit > _UNLIKE:
         raise UsageError(
-            f"locate=anchor:{box}: some good images have nothing like it (correlation "
-            f"{1 - limit:.2f}); expected a mark that every part has, or more angles"
+            Setting("locate", f"anchor:{box}"),
+            f": some good images have nothing like it (correlation {1 - limit:.2f}); expected "
+            "a mark that every part has, or more angles",
         )
     note(
         f"parts are found by a rectangle of the first image: in {len(oddness)} others its "
@@ -255,12 +267,12 @@ def _with_anchor(
 
 
 def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
-    """Learned from the poses of good parts in pictures of so many pixels."""
+    """Learn the places from the poses of good parts; `longest` is the longer side of pictures."""
     at = np.array([(pose.x, pose.y) for pose in poses])
     angles = np.radians([pose.degrees for pose in poses])
     usual = np.median(at, axis=0)
     degrees = math.degrees(math.atan2(np.sin(angles).mean(), np.cos(angles).mean()))
-    turned = [wrapped(pose.degrees - degrees) for pose in poses]
+    turned = [wrap_degrees(pose.degrees - degrees) for pose in poses]
     away = np.hypot(*(at - usual).T)
     farthest, most = (
         _ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value
@@ -280,7 +292,7 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
 
 
 def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
-    """The longer side of a cell, in pixels of the camera."""
+    """Return the longer side of a cell, in pixels of the camera."""
     roi, (height, width) = geometry.roi, geometry.camera_hw or (1, 1)
     looked_hw = (height, width) if roi is None else (roi.h, roi.w)
     return max(side / cells for side, cells in zip(looked_hw, grid_hw, strict=True))
@@ -288,8 +300,3 @@ def _cell(geometry: Geometry, grid_hw: tuple[int, int]) -> float:
 
 def _longest(geometry: Geometry) -> int:
     return max(geometry.camera_hw or (1, 1))
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    """As a standard deviation, by the median: one odd image must not widen it."""
-    return float(1.4826 * np.median(np.abs(values - np.median(values))))

@@ -9,7 +9,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.decision.foreign import LEAST, MARGIN, map_floor
 from edgeseg.decision.judgement import verdict_on
 from edgeseg.decision.prediction import Prediction
-from edgeseg.modelfile.ignored_here import ignoring_here
+from edgeseg.modelfile.ignore_on_device import with_regions_ignored
 from edgeseg.modelfile.metadata import DriftBaseline, ModelMetadata, ScoreRule
 from edgeseg.runtime.scoring.model_input import InputMaker
 from edgeseg.vision.ignored import MapRule
@@ -39,15 +39,15 @@ def exported() -> ModelMetadata:
 def verdict(metadata: ModelMetadata, grid_hw: np.ndarray) -> str:
     inputs = InputMaker(metadata)
     rule = MapRule(size_hw=(32, 48), grid_hw=(4, 6), sigma=0.0, top=3)
-    map_hw, score = rule.judged(grid_hw, np.ones((4, 6), np.bool_))
+    map_hw, score = rule.judge(grid_hw, np.ones((4, 6), np.bool_))
     told = Prediction(map_hw=map_hw, score=score, grid_hw=grid_hw)
-    counted = inputs.counted(told, inputs.view((32, 48)))
+    counted = inputs.mask_ignored(told, inputs.view((32, 48)))
     return verdict_on(counted.score, metadata.threshold, map_hw=counted.map_hw)
 
 
 def test_good_parts_stay_good_and_foreign_ones_invalid() -> None:
     before = exported()
-    after = ignoring_here(before, [LEFT], rule=RULE, camera_hw=(32, 48))
+    after = with_regions_ignored(before, [LEFT], rule=RULE, camera_hw=(32, 48))
     stayed = replace(after, threshold=before.threshold)
     assert verdict(before, GOOD) == "good"
     assert verdict(stayed, GOOD) == "invalid"  # what the limit of the whole picture would say
@@ -59,8 +59,8 @@ def test_good_parts_stay_good_and_foreign_ones_invalid() -> None:
 
 def test_it_is_taken_back_with_the_regions() -> None:
     before = exported()
-    after = ignoring_here(before, [LEFT], rule=RULE, camera_hw=(32, 48))
-    again = ignoring_here(after, [], rule=RULE, camera_hw=(32, 48))
+    after = with_regions_ignored(before, [LEFT], rule=RULE, camera_hw=(32, 48))
+    again = with_regions_ignored(after, [], rule=RULE, camera_hw=(32, 48))
     assert again.threshold.foreign == pytest.approx(before.threshold.foreign)
     assert again.ignored_here == ()
 
@@ -70,7 +70,7 @@ def test_a_region_that_leaves_nothing_or_all_is_refused() -> None:
     beyond = ((90.0, 90.0), (99.0, 90.0), (99.0, 99.0))
     for region in (whole, beyond):
         with pytest.raises(UsageError, match="nothing or everything would be ignored"):
-            ignoring_here(exported(), [region], rule=RULE, camera_hw=(32, 48))
+            with_regions_ignored(exported(), [region], rule=RULE, camera_hw=(32, 48))
 
 
 def test_the_floor_is_of_what_counts() -> None:

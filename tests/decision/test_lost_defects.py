@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgeseg.base.errors import UsageError
-from edgeseg.decision.loss import MAY_LOSE, MAY_RISE, Loss, loss_between
+from edgeseg.decision.lost_defects import MAY_LOSE, MAY_RISE, Loss, loss_between
 
 OLD = 7.48  # of a real model, which one wrong mark brought to 13.1
 PLANTED = [OLD + 0.25 * step for step in range(1, 49)]  # 48 planted defects from 7.73 to 19.48

@@ -15,13 +15,13 @@ from edgeseg.base.errors import UsageError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
 from edgeseg.fitting.fitting import fit
-from edgeseg.fitting.locator import locating
-from edgeseg.fitting.locator.following import moved
+from edgeseg.fitting.locator import learn_locator
+from edgeseg.fitting.locator.check_locator import move_part
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.vision.anchor import parse_anchor
 from edgeseg.vision.geometry import Geometry, Pose
 from edgeseg.vision.images import write_image
-from edgeseg.vision.pose import chained, wrapped
+from edgeseg.vision.pose import compose, wrap_degrees
 from tests.support.commands import succeed
 from tests.support.moving_parts import (
     ANCHOR,
@@ -48,7 +48,7 @@ def anchors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def corner_error(found: Pose, planted: Pose, start: Pose) -> float:
     """Farthest that a corner of the picture is from where a planted move should put it."""
     corners = np.array([[0, 0, 1], [160, 0, 1], [0, 120, 1], [160, 120, 1.0]])
-    offset = corners @ found.matrix.T - corners @ chained(planted.matrix, start.matrix).T
+    offset = corners @ found.matrix.T - corners @ compose(planted.matrix, start.matrix).T
     return float(np.hypot(*offset.T).max())
 
 
@@ -152,7 +152,7 @@ def test_a_mark_that_some_parts_are_found_without(
     anchors: Path, monkeypatch: pytest.MonkeyPatch, lost: int, refused: bool
 ) -> None:
     errors = [math.inf] * lost + [0.5] * (40 - lost)
-    monkeypatch.setattr(locating, "follow_errors", lambda *_: errors)
+    monkeypatch.setattr(learn_locator, "follow_errors", lambda *_: errors)
     if not refused:
         said: list[str] = []
         geometry_of(anchors, ANCHOR, said)
@@ -227,7 +227,7 @@ def test_parts_beyond_the_picture_neither_score_nor_calibrate(located: Artefact)
     inside = geometry.view(SIZE_HW, (96, 96), found.pose).inside(located.config.grid_hw)
     assert inside is not None, "the corners of the view lie beyond"
     grid = np.where(inside, 1.0, 99.0).astype(np.float32)
-    map_hw, score = located.model().rule.judged(grid, inside)
+    map_hw, score = located.model().rule.judge(grid, inside)
     assert score == pytest.approx(1.0)
     assert map_hw.max() == pytest.approx(1.0, rel=1e-5)
     assert located.calibration.good.scores.max() < located.calibration.good.grids.max()  # type: ignore[union-attr]
@@ -252,7 +252,7 @@ def test_the_stream_says_the_pose_and_what_it_does_not_find(
     at_rest = located.config.geometry.find(part())
     assert at_rest is not None
     assert at_rest.pose is not None
-    assert abs(wrapped(first["pose"]["degrees"] - at_rest.pose.degrees - 140)) < 2
+    assert abs(wrap_degrees(first["pose"]["degrees"] - at_rest.pose.degrees - 140)) < 2
     assert (second["verdict"], second["pose"], second["alarm"]) == ("not_found", None, True)
 
 
@@ -277,7 +277,7 @@ def test_the_exports_accuracy_is_of_parts_that_reach_beyond_their_picture_too(
     turned = Pose(x=86, y=55, degrees=90, home_xy=HOME)
     mask = np.zeros(SIZE_HW, np.uint8)
     mask[62:68, 66:74] = 255
-    write_image(tmp_path / "ground_truth/spot/000_mask.png", moved(mask, turned, nearest=True))
+    write_image(tmp_path / "ground_truth/spot/000_mask.png", move_part(mask, turned, nearest=True))
     save_artefact(located, tmp_path / "part.edgeseg")
     arguments = ("export", tmp_path / "part.edgeseg", "--allow-random-weights", "--out")
     graph = tmp_path / "part.onnx"

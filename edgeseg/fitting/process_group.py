@@ -1,4 +1,4 @@
-"""Processes that share one fit. One process alone is the usual case."""
+"""The processes that share one fit; one process alone is the usual case."""
 
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 CHUNK_BYTES = 64 << 20
 
 
-class Group:
+class ProcessGroup:
     """This process alone; `edgeseg.fitting.parallel.torchrun` has the group of several."""
 
     rank = 0
@@ -21,15 +21,15 @@ class Group:
         return values
 
     def gather(self, value: Value) -> list[Value]:
-        """A plain value of every process, in the order of ranks."""
+        """Return a plain value of every process, in the order of ranks."""
         return [value]
 
     def check(self) -> None:
-        """Stop here if another process has failed; cheap enough for every batch."""
+        """Stop if another process has failed; cheap enough for every batch."""
 
     def span(self, count: int) -> slice:
-        """This process's share of `count` things."""
+        """Return this process's share of `count` things."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
 
-ALONE = Group()
+ALONE = ProcessGroup()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgeseg.config import FitConfig
-from edgeseg.fitting.graph.at_hand import FOLDER, cache_path, graph_for, graph_of, missing
+from edgeseg.fitting.graph.find_graph import FOLDER, cache_path, graph_for, graph_of, missing
 from tests.support.backbone_graphs import graph_path, taught
 from tests.support.export_models import SHORT
 

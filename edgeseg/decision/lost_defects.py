@@ -1,7 +1,7 @@
-"""What another threshold or another version loses: defects that are found now, and then no more.
+"""Defects that another threshold or another version of the model would no longer find.
 
-One picture that is called good by mistake lifts the threshold to its own score, and takes with it
-all defects below that. How many these are is counted on planted defects and on known ones.
+One picture that is called good by mistake raises the threshold to its own score, and all defects
+below that are lost. They are counted on planted defects and on known ones.
 """
 
 import math
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.decision.prediction import above
 
 # Of 48 planted defects, which a fit makes, two may go and the third asks: a threshold that is made
@@ -24,7 +25,7 @@ MAY_RISE = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """From what runs to what would run."""
+    """The defects lost between the threshold in use and the proposed one."""
 
     threshold_old: float
     threshold_new: float
@@ -32,7 +33,7 @@ class Loss:
     planted_lost: int = 0  # of these, not any more
     known_found: int = 0  # the same of known bad parts
     known_lost: int = 0
-    earlier_share: float = 0.0  # lost by versions that nobody was asked about, since the fit
+    earlier_share: float = 0.0  # lost by earlier versions that needed no second person
     earlier_rise: float = 1.0
     may_lose: float = MAY_LOSE
 
@@ -47,17 +48,17 @@ class Loss:
 
     @property
     def enough(self) -> bool:
-        """Whether there are so many planted defects that they can tell a share like this."""
+        """Whether there are enough planted defects to estimate such a share."""
         return self.planted_found >= FEWEST and self.planted_found * (self.may_lose or 1) >= 1
 
     @property
     def share(self) -> float | None:
-        """Of the planted defects that are found now; None: too few of them to say."""
+        """The share of the planted defects found now that is lost; None with too few of them."""
         return self.planted_lost / self.planted_found if self.enough else None
 
     @property
     def rise(self) -> float:
-        """The new threshold as a multiple of the old one; infinite where neither can tell."""
+        """The new threshold as a multiple of the old one; infinite where it is not known."""
         old, new = self.threshold_old, self.threshold_new
         if not (math.isfinite(old) and math.isfinite(new)):
             return math.inf
@@ -65,17 +66,17 @@ class Loss:
 
     @property
     def total_share(self) -> float:
-        """With what versions of before have lost; where it is not known, only those."""
+        """This share added to that of earlier versions; an unknown share counts as 0."""
         return self.earlier_share + (self.share or 0.0)
 
     @property
     def total_rise(self) -> float:
-        """With what versions of before have raised."""
+        """This rise multiplied with that of earlier versions."""
         return self.earlier_rise * self.rise
 
     @property
     def asks(self) -> bool:
-        """Whether one person alone must not decide it."""
+        """Whether a second person has to agree."""
         if self.known_lost > self.may_lose * self.known_found:
             return True
         if self.share is None:
@@ -83,24 +84,18 @@ class Loss:
         return self.planted_lost > 0 and self.total_share > self.may_lose
 
     @property
-    def sentence(self) -> str:
-        """For people."""
+    def sentence(self) -> Message:
+        """A sentence for people."""
         if self.share is None:
-            told = (
-                f"the share of defects that is lost is not known, because {self.planted_found} "
-                f"planted defects are too few to tell; the threshold becomes "
-                f"{self.rise:.3g} times as high"
-            )
+            told = Message("loss_few", n=self.planted_found, n_rise=self.rise)
         else:
-            told = (
-                f"{self.planted_lost} of {self.planted_found} planted defects that are found now "
-                f"would be lost, {100 * self.share:.3g}%"
-            )
+            lost, found = self.planted_lost, self.planted_found
+            told = Message("loss_share", n=lost, n_all=found, n_share=100 * self.share)
         if self.share is not None and self.earlier_share:
-            told = f"{told} (with earlier learnings {100 * self.total_share:.3g}%)"
+            told = Message("loss_earlier", loss=told, n=100 * self.total_share)
         if not self.known_lost:
             return told
-        return f"{told}, and {self.known_lost} of {self.known_found} known bad parts"
+        return Message("loss_and_known", loss=told, n=self.known_lost, n_all=self.known_found)
 
 
 def loss_between(
@@ -111,9 +106,9 @@ def loss_between(
     known: Sequence[float] = (),
     may_lose: float = MAY_LOSE,
 ) -> Loss:
-    """Of another threshold for the same scores; a known part without a score is always found."""
+    """Compare two thresholds on the same scores; a known part without a score is always found."""
     (planted_found, planted_lost), (known_found, known_lost) = (
-        _lost(scores, old, new) for scores in (planted, known)
+        _count_lost(scores, old, new) for scores in (planted, known)
     )
     return Loss(
         threshold_old=old,
@@ -127,15 +122,15 @@ def loss_between(
 
 
 def check_may_lose(share: float) -> None:
-    """A share of defects, and not all of them."""
+    """Refuse a value that is not a share of defects, or that is all of them."""
     if not 0 <= share < 1:
         raise UsageError(
             f"may_lose={share}: expected a share from 0 to below 1, such as {MAY_LOSE}"
         )
 
 
-def _lost(scores: Sequence[float], old: float, new: float) -> tuple[int, int]:
-    """How many are found at the old threshold, and how many of these not at the new one."""
+def _count_lost(scores: Sequence[float], old: float, new: float) -> tuple[int, int]:
+    """Count the scores found at the old threshold, and those of them not found at the new one."""
     values = np.asarray(scores, np.float64)
     found = above(values, old)
     return int(found.sum()), int((found & ~above(values, new)).sum())

@@ -1,4 +1,4 @@
-"""Which good images decide the threshold: with few of them it is the highest score or the next."""
+"""The good images that decide the threshold: with few of them, those of the highest scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class DecidingImage:
 def deciding_images(
     scores: Sequence[float] | NDArray[np.floating[Any]], images: Sequence[str], *, rate: float
 ) -> tuple[DecidingImage, ...]:
-    """Good images from the threshold up, a few in any case.
+    """Return the good images from the threshold up, a few in any case.
 
-    `images` are those of the highest scores, the highest first, as far as they are known.
+    `images` names those of the highest scores, the highest first, as far as they are known.
     """
     if not images or len(scores) < 2:
         return ()

@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from edgeseg.fitting import group_sums
-from edgeseg.fitting.group import ALONE, Group
 from edgeseg.fitting.group_sums import sum_moments_
+from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.model.moments import Moments
 from tests.support import HANGS_S
 from tests.support.moment_rows import assert_same, moments_of_rows, rows
 
 
-class Threads(Group):
+class Threads(ProcessGroup):
     """A process of a group, as a thread: `board` is what all can see."""
 
     def __init__(self, rank: int, size: int, board: list[Any], meet: threading.Barrier) -> None:
@@ -34,7 +34,7 @@ class Threads(Group):
         return values
 
 
-def together(size: int, work: Callable[[Group], Any]) -> list[Any]:
+def together(size: int, work: Callable[[ProcessGroup], Any]) -> list[Any]:
     """What each of `size` processes returns."""
     board: list[Any] = [None] * size
     meet = threading.Barrier(size)
@@ -58,7 +58,7 @@ def test_sums_of_shares_are_those_of_the_whole(monkeypatch, sizes, chunk_bytes):
     x = rows(sum(sizes))
     starts = [sum(sizes[:rank]) for rank in range(len(sizes))]
 
-    def work(group: Group) -> Moments:
+    def work(group: ProcessGroup) -> Moments:
         start = starts[group.rank]
         return sum_moments_(moments_of_rows(x[start : start + sizes[group.rank]]), group)
 

@@ -1,4 +1,4 @@
-"""Data as people have it: a folder on disk, or images in memory."""
+"""Open data as a user has it: a folder on disk, or images in memory."""
 
 import os
 import tempfile
@@ -30,7 +30,7 @@ def open_data(
     fold: int | None = None,
     seed: int = 0,
 ) -> Iterator[Dataset]:
-    """The dataset of a folder, or one made of images for as long as the context lasts.
+    """Yield the dataset of a folder, or one made of images for as long as the context lasts.
 
     Without a size images stay as they are: places are named in their own pixels.
     """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeseg.decision.deciding import LEAST, MOST, deciding_images
+from edgeseg.decision.deciding_images import LEAST, MOST, deciding_images
 from edgeseg.decision.operating_point import conformal_threshold
 
 
