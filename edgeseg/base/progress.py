@@ -10,7 +10,6 @@ from edgeseg.base.messages import Message, Words
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 2.0
-clock_s = time.monotonic  # which a test replaces here alone, and not for other threads
 Note = Callable[[str], None]  # takes a line about what is going on; `print` will do
 
 
@@ -54,16 +53,16 @@ def silent(items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item
 def bar(items: Iterable[Item], *, length: int, label: str) -> Iterator[Item]:
     """Yield the items; show a bar on a terminal, elsewhere a line at the start and at the end."""
     terminal = sys.stderr.isatty()
-    started = shown = clock_s()
+    started = shown = time.monotonic()
     announced = False
     for done, item in enumerate(items):
-        now = clock_s()
+        now = time.monotonic()
         if now - started > PATIENCE_SECONDS and (not announced or (terminal and now - shown > 0.2)):
             _show(label, done, length, now - started, terminal=terminal)
             announced, shown = True, now
         yield item
     if announced:
-        seconds = clock_s() - started
+        seconds = time.monotonic() - started
         end = "\r\x1b[K" if terminal else ""
         print(f"{end}{label}: {length} of {length}, {seconds:.1f} s", file=sys.stderr)
 

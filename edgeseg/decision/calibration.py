@@ -12,7 +12,7 @@ from edgeseg.decision.foreign import foreign_limit, no_floors
 from edgeseg.decision.metrics import best_f1_threshold
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import above
-from edgeseg.decision.score_origin import Choice, ScoreOrigin
+from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import GoodAppearance
@@ -101,7 +101,7 @@ class CalibrationFacts:
     expected_d2: float  # of d^2 on the fitted images, from the moments
     measured_d2: float  # the same, from the images themselves
     appearance: GoodAppearance  # of all images of the fit
-    choice: Choice | None = None  # what was chosen later, by `edgeseg threshold`
+    choice: ThresholdChoice | None = None  # what was chosen later, by `edgeseg threshold`
     unsure_threshold: float | None = None  # the same
     unsure_rate: float | None = None
     foreign_limit: float | None = None  # of the map's floor; None: the good images were fitted on

@@ -15,7 +15,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Setting
 from edgeseg.decision.binomial import rate_quantile
 from edgeseg.decision.prediction import above
-from edgeseg.decision.score_origin import Choice, good_words, percent
+from edgeseg.decision.score_origin import ThresholdChoice, good_words, percent
 from edgeseg.decision.threshold_bounds import finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 
@@ -186,7 +186,7 @@ def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
         pixel=point.pixel,
         false_alarm_rate=point.promised_rate,
         requested_rate=point.requested_rate,
-        choice=Choice(by="rate", number=point.requested_rate),
+        choice=ThresholdChoice(by="rate", number=point.requested_rate),
         unsure=None,
         unsure_rate=None,
     )
@@ -209,7 +209,7 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
         stored.with_score(value),
         false_alarm_rate=rate,
         requested_rate=rate,
-        choice=Choice(by="value", number=value),
+        choice=ThresholdChoice(by="value", number=value),
         unsure=None,
         unsure_rate=None,
     )

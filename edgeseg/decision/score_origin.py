@@ -1,4 +1,4 @@
-"""Where a threshold comes from: how its good scores came about, and what was chosen since.
+"""The origin of a threshold: how its good scores were obtained, and what was chosen since.
 
 Programs decide on these records, and files keep them; people read their words.
 """
@@ -11,7 +11,7 @@ OriginKind = Literal["split", "cross", "earlier", "copies", "fitted", "best_f1"]
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOrigin:
-    """How the scores of good images came about.
+    """How the scores of good images were obtained.
 
     split: by the final model, which was not fitted on them. cross: each by a model without it.
     earlier: by models of before an update. copies: they are near-copies of fitted images.
@@ -33,7 +33,7 @@ class ScoreOrigin:
                 raise ValueError(f"{name}: {count}, expected from 0")
 
     def words(self, *, images: int, parts: int) -> str:
-        """As people read it, of so many good images of so many parts."""
+        """Describe it for people, with the number of good images and of parts."""
         text = f"{self._way}, {good_words(images, parts)}"
         if self.anomalies:
             text += f" and {self.anomalies} anomalies"
@@ -63,7 +63,7 @@ class ScoreOrigin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ThresholdChoice:
     """What somebody chose since: a rate of false alarms, or the value of the threshold itself."""
 
     by: Literal["rate", "value"]
@@ -71,19 +71,19 @@ class Choice:
 
     @property
     def words(self) -> str:
-        """As people read it."""
+        """The choice as people read it."""
         if self.by == "rate":
             return f"chosen for {percent(self.number)} false alarms"
         return f"the value {self.number:g} chosen by hand"
 
 
 def good_words(images: int | None, parts: int) -> str:
-    """How many good images there are, and how many different parts where that is not the same."""
+    """Say how many good images there are, and how many parts where these are fewer."""
     if images is None or images == parts:
         return f"{parts} good images"
     return f"{images} good images of {parts} different part{'s' * (parts != 1)}"
 
 
 def percent(rate: float) -> str:
-    """A rate as people write it: 0.5 %, 1 %, 12 %."""
+    """Write a rate as people do: 0.5 %, 1 %, 12 %."""
     return f"{100 * rate:.3g} %"

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from edgeseg.base.plain import JsonObject
-from edgeseg.decision.score_origin import Choice, ScoreOrigin
+from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
 from edgeseg.vision.appearance import AppearanceLimits
 from edgeseg.vision.part_groups import Grouping
 
@@ -23,7 +23,7 @@ class Thresholds:
     origin: ScoreOrigin
     images: int  # good images behind it
     parts: int  # different parts that they show
-    choice: Choice | None = None  # what was chosen since; None: nothing
+    choice: ThresholdChoice | None = None  # what was chosen since; None: nothing
     unsure: float | None = None  # scores above it and up to `score` are neither good nor a defect
     unsure_rate: float | None = None
     # Of the map's floor: an anomalous frame above it is not this part; None: not known.

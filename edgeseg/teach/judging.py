@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from edgeseg.base.messages import Message, Words
+from edgeseg.base.messages import Message
 from edgeseg.decision.operating_point import (
     OperatingPoint,
     guarantee,
@@ -98,10 +98,10 @@ def _share_found(scores: Sequence[float | None], threshold: float) -> float | No
     return float(np.mean(above(known, threshold)))
 
 
-def _guarantee_sentence(report: FitReport, chosen: Thresholds) -> Words:
+def _guarantee_sentence(report: FitReport, chosen: Thresholds) -> Message:
     """Say what is guaranteed, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
-        return str(guarantee(chosen))
+        return guarantee(chosen)
     high = 100 * point(report, per_thousand(chosen)).unlucky
     return Message("guarantee_spread", words=guarantee(chosen), n=high)
 

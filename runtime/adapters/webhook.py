@@ -32,7 +32,7 @@ def signature(secret: bytes, timestamp: str, body: bytes) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class FailedPost:
     """Why a result was not taken."""
 
     reason: str
@@ -95,7 +95,7 @@ class Webhook:
             self._on_error("webhook_retry", f"the receiver does not take a result ({problem})")
             pause_s *= 2
 
-    def _post(self, body: bytes) -> Problem | None:
+    def _post(self, body: bytes) -> FailedPost | None:
         """Post a result; return what is wrong, or None."""
         stamp = str(int(time.time()))
         headers = {"Content-Type": "application/json", TIMESTAMP: stamp}
@@ -107,10 +107,10 @@ class Webhook:
                 return None
         except urllib.error.HTTPError as error:
             error.close()
-            return Problem(status=error.code, reason=str(error.reason))
+            return FailedPost(status=error.code, reason=str(error.reason))
         except (OSError, HTTPException) as error:
             away = isinstance(error, urllib.error.URLError)
-            return Problem(reason="away" if away else type(error).__name__)
+            return FailedPost(reason="away" if away else type(error).__name__)
 
     def close(self) -> None:
         """Send the queued results, within a few seconds."""

@@ -55,16 +55,14 @@ class SoftwareTriggered(Protocol):
 class Pace:
     """A steady rate, which does not catch up after a pause longer than a second."""
 
-    def __init__(
-        self, fps: float, *, wait: Wait, clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, fps: float, *, wait: Wait) -> None:
         self._period_s = 1.0 / fps if fps > 0 else 0.0
-        self._wait, self._clock_s = wait, clock_s
-        self._due_s = clock_s()
+        self._due_s = time.monotonic()
+        self._wait = wait
 
     def ending(self) -> bool:
         """Wait for the next frame's time; return True when the run is ending."""
-        now_s = self._clock_s()
+        now_s = time.monotonic()
         due_s = max(self._due_s, now_s - 1.0)
         self._due_s = due_s + self._period_s
         return self._wait(max(0.0, due_s - now_s))

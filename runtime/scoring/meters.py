@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 
 from edgeseg.base.messages import Sentence
 from edgeseg.base.progress import Note
@@ -156,15 +155,15 @@ class Faults:
     The first of each name is noted, then one a minute: a full disk must not flood the log.
     """
 
-    def __init__(self, note: Note, *, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._note, self._clock_s = note, clock_s
+    def __init__(self, note: Note) -> None:
+        self._note = note
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._noted_s: dict[str, float] = {}
 
     def count(self, name: str, message: str) -> None:
         """Count and note one error; credentials in its message are hidden."""
-        now_s = self._clock_s()
+        now_s = time.monotonic()
         with self._lock:
             self._counts[name] += 1
             total = self._counts[name]

@@ -1,6 +1,7 @@
 """Progress: silent for short work, on stderr for long work, and never in the way of the items."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +13,11 @@ from edgeseg.base.progress import bar, silent
 def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock is a second later than the one before."""
     ticks = itertools.count()
-    monkeypatch.setattr(progress, "clock_s", lambda: float(next(ticks)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
 
 
 def test_silence(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "clock_s", lambda: 0.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 0.0))
     assert list(silent(range(3), length=3, label="Fitting")) == [0, 1, 2]
     assert list(bar(range(3), length=3, label="Fitting")) == [0, 1, 2]
     assert list(bar([], length=0, label="Fitting")) == []

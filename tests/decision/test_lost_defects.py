@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.decision.lost_defects import MAY_LOSE, MAY_RISE, Loss, loss_between
 
 OLD = 7.48  # of a real model, which one wrong mark brought to 13.1
@@ -16,7 +17,7 @@ def test_what_is_lost_is_counted_among_what_was_found():
     assert (loss.planted_found, loss.planted_lost) == (48, 22)
     assert (loss.known_found, loss.known_lost) == (1, 0)
     assert loss.share == pytest.approx(22 / 48)
-    told = "22 of 48 planted defects that are found now would be lost, 45.8%"
+    told = Message("loss_share", n=22, n_all=48, n_share=100 * (22 / 48))
     assert (loss.asks, loss.sentence) == (True, told)
 
 
@@ -35,8 +36,7 @@ def test_too_few_planted_defects_say_nothing_and_a_rise_asks(planted):
     assert (near.share, bold.share) == (None, None)
     assert (near.asks, bold.asks) == (False, True)
     assert loss_between(OLD, MAY_RISE * OLD * 1.001, planted=planted).asks
-    assert "is not known" in bold.sentence
-    assert "1.75 times as high" in bold.sentence
+    assert bold.sentence == Message("loss_few", n=len(planted), n_rise=13.1 / OLD)
     assert not loss_between(OLD, OLD / 2, planted=planted).asks
     assert loss_between(0.0, 1.0, planted=planted).asks  # a rise that has no factor
 
@@ -45,14 +45,15 @@ def test_a_known_bad_part_that_is_lost_asks_by_itself():
     loss = loss_between(OLD, 7.6, planted=PLANTED, known=[7.5, *PLANTED[:3]])
     assert (loss.known_found, loss.known_lost, loss.planted_lost) == (4, 1, 0)
     assert loss.asks
-    assert loss.sentence.endswith(", 0%, and 1 of 4 known bad parts")
+    share = Message("loss_share", n=0, n_all=len(PLANTED), n_share=0.0)
+    assert loss.sentence == Message("loss_and_known", loss=share, n=1, n_all=4)
 
 
 def test_small_losses_add_up():
     once = loss_between(OLD, 7.98, planted=PLANTED)
     again = replace(once, earlier_share=2 / 48)
     assert (once.asks, again.asks) == (False, True)
-    assert again.sentence.endswith(", 4.17% (with earlier learnings 8.33%)")
+    assert again.sentence == Message("loss_earlier", loss=once.sentence, n=100 * (4 / 48))
     assert not replace(again, planted_lost=0).asks  # it takes nothing more away
     few = loss_between(OLD, 1.15 * OLD, planted=[])
     assert (few.asks, replace(few, earlier_rise=1.15).asks) == (False, True)

@@ -23,7 +23,7 @@ from edgeseg.decision.operating_point import (
     unlucky_words,
     with_band,
 )
-from edgeseg.decision.score_origin import Choice, ScoreOrigin
+from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
 from tests.support import REPO
 from tests.support.thresholds import made_up_thresholds
 
@@ -100,7 +100,7 @@ def test_another_rate_keeps_the_origin_of_the_scores():
         twice = by_rate(twice, operating_point(GOOD, GOOD, rate=rate))
     assert (twice.score, twice.pixel, twice.requested_rate) == (95.0, 95.0, 0.05)
     assert twice.method == "split-conformal, 100 good images; chosen for 5 % false alarms"
-    assert (twice.origin, twice.choice) == (STORED.origin, Choice(by="rate", number=0.05))
+    assert (twice.origin, twice.choice) == (STORED.origin, ThresholdChoice(by="rate", number=0.05))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from edgeseg.base.plain import Malformed, record
-from edgeseg.decision.score_origin import Choice, ScoreOrigin
+from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
 from edgeseg.decision.thresholds import Thresholds
 from tests.support.thresholds import made_up_thresholds
 
@@ -41,11 +41,11 @@ def test_words(origin: ScoreOrigin, words: str) -> None:
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (Choice(by="rate", number=0.02), "chosen for 2 % false alarms"),
-        (Choice(by="value", number=6.25), "the value 6.25 chosen by hand"),
+        (ThresholdChoice(by="rate", number=0.02), "chosen for 2 % false alarms"),
+        (ThresholdChoice(by="value", number=6.25), "the value 6.25 chosen by hand"),
     ],
 )
-def test_a_choice_stands_behind_the_origin(choice: Choice, words: str) -> None:
+def test_a_choice_stands_behind_the_origin(choice: ThresholdChoice, words: str) -> None:
     chosen = made_up_thresholds(10.0, choice=choice)
     assert chosen.method == f"split-conformal, 100 good images; {words}"
     assert chosen.rule == words
@@ -54,7 +54,7 @@ def test_a_choice_stands_behind_the_origin(choice: Choice, words: str) -> None:
 
 @pytest.mark.parametrize("origin", [origin for origin, _ in WORDS])
 def test_files_keep_the_records(origin: ScoreOrigin) -> None:
-    chosen = made_up_thresholds(1.0, origin=origin, choice=Choice(by="rate", number=0.05))
+    chosen = made_up_thresholds(1.0, origin=origin, choice=ThresholdChoice(by="rate", number=0.05))
     assert record(Thresholds, json.loads(json.dumps(asdict(chosen)))) == chosen
 
 

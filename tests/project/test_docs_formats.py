@@ -12,7 +12,7 @@ from safetensors import safe_open
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.decision.metric_registry import stored_metrics
-from edgeseg.decision.score_origin import Choice
+from edgeseg.decision.score_origin import ThresholdChoice
 from edgeseg.fitting import checkpoint
 from edgeseg.fitting.graph import graph_facts
 from edgeseg.fitting.parallel import shards
@@ -44,7 +44,7 @@ from tests.support.recipe_folders import CPU, new_recipe, part
 from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
-CHOICE = Choice(by="rate", number=0.02)
+CHOICE = ThresholdChoice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
     **{"dataset": "plate", "images": 5, "anomalies": 2},

@@ -1,6 +1,7 @@
 """Reading real files and made-up scenes; what is said when a source cannot be opened."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from edgeseg.base.errors import DatasetError, RuntimeFailure
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
+from edgeseg.runtime.capture import captures
 from edgeseg.runtime.capture.captures import Pace
 from edgeseg.runtime.capture.image_files import ImageFiles
 from edgeseg.runtime.capture.opencv_capture import three_channels
@@ -99,16 +101,19 @@ def test_the_synthetic_camera_ends_is_repeatable_and_says_what_it_drew() -> None
     assert not written & {picture for _, picture in first}, "not the frames a model is fitted on"
 
 
-def test_pace_waits_until_a_frame_is_due_and_does_not_hurry_after_a_pause() -> None:
+def test_pace_waits_until_a_frame_is_due_and_does_not_hurry_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = [0.0]
     waits: list[float] = []
+    monkeypatch.setattr(captures, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def wait(seconds: float) -> bool:
         waits.append(seconds)
         clock[0] += seconds
         return False
 
-    pace = Pace(10.0, wait=wait, clock_s=lambda: clock[0])
+    pace = Pace(10.0, wait=wait)
     for _ in range(4):
         assert not pace.ending()
     assert waits == pytest.approx([0.0, 0.1, 0.1, 0.1])

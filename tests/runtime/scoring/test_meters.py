@@ -2,12 +2,14 @@
 
 import math
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeseg.runtime.scoring import meters
 from edgeseg.runtime.scoring.meters import MAX_BITS, RELATIVE_ERROR, Faults, Histogram, RateMeter
 
 
@@ -72,10 +74,11 @@ def test_rate_is_that_of_the_last_seconds_only() -> None:
     assert len(meter._points) < 10
 
 
-def test_faults_are_all_counted_and_rarely_noted() -> None:
+def test_faults_are_all_counted_and_rarely_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
+    monkeypatch.setattr(meters, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     notes: list[str] = []
-    faults = Faults(notes.append, clock_s=lambda: clock[0])
+    faults = Faults(notes.append)
     for second in range(130):
         clock[0] = 1000.0 + second
         faults.count("disk", "full")
