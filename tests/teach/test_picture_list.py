@@ -53,7 +53,7 @@ class Counted:
 
 def test_an_unchanged_list_costs_nothing_and_no_poll_decodes(collected, monkeypatch):
     pictures = PictureList(collected)
-    decoded = Counted(monkeypatch, images, "_decode")
+    decoded = Counted(monkeypatch, images, "_decode_bgr")
     first = pictures.page("good")
     pictures.settle()  # in a thread of its own, each picture once
     assert decoded.calls == MANY
@@ -93,7 +93,7 @@ def test_flags_come_after_the_list_and_are_those_of_all_pictures(collected):
 
 def test_what_one_picture_more_costs_is_that_picture(tmp_path, monkeypatch):
     pictures = Pictures(Project.open_or_create(tmp_path / "line3"))
-    decoded = Counted(monkeypatch, images, "_decode")
+    decoded = Counted(monkeypatch, images, "_decode_bgr")
     for index in range(8):
         pictures.add(part(100, seed=index), kind="good", stem=f"a{index}")
         assert pictures.list.page("good")["total"] == index + 1
@@ -131,7 +131,7 @@ def test_a_damaged_picture_does_not_stop_the_list(tmp_path):
 
 def test_a_thumbnail_is_made_once(collected, monkeypatch):
     pictures = Pictures(collected)
-    decoded = Counted(monkeypatch, images, "_decode")
+    decoded = Counted(monkeypatch, images, "_decode_bgr")
     jpegs = {pictures.jpeg("good", "g0001.png", width=24) for _ in range(5)}
     assert (len(jpegs), decoded.calls) == (1, 1)
     for _ in range(2):
