@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.support import REPO
@@ -14,6 +15,10 @@ from tests.support import REPO
 if TYPE_CHECKING:
     from edgeseg.model.artefact import Artefact
     from tests.doubles.chromium import Browser
+
+# The same examples in every run, and no limit of time: a busy computer fails no test.
+hypothesis.settings.register_profile("edgeseg", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("edgeseg")
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,6 @@ LABELLED = st.lists(st.tuples(TIED | st.floats(-1e6, 1e6), st.booleans()), min_s
 
 
 @given(LABELLED)
-@settings(deadline=None, derandomize=True)
 def test_auroc_equals_scikit_learn(pairs: list[tuple[float, bool]]) -> None:
     scores, labels = zip(*pairs, strict=True)
     if len(set(labels)) == 1:
@@ -119,7 +118,6 @@ def test_auroc_by_hand() -> None:
 
 
 @given(LABELLED, TIED | st.floats(-10, 10))
-@settings(deadline=None, derandomize=True)
 def test_decisions_equal_scikit_learn(pairs: list[tuple[float, bool]], threshold: float) -> None:
     scores, labels = zip(*pairs, strict=True)
     decision = f1_at(scores, labels, threshold=threshold)
@@ -156,7 +154,7 @@ def test_nothing_to_divide_by_is_none() -> None:
 
 
 @given(LABELLED, st.sampled_from([np.float32, np.float64]))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 def test_no_threshold_beats_the_best(pairs: list[tuple[float, bool]], dtype: Any) -> None:
     pairs = [*pairs, (1.0, True)]
     scores = np.array([score for score, _ in pairs], dtype)

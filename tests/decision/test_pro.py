@@ -159,7 +159,7 @@ def test_the_counts_of_images_of_different_sizes() -> None:
 
 
 @given(SETS)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 def test_pro_equals_the_definition_at_every_limit(test_set: list[Image]) -> None:
     scores = evaluate(test_set)
     for limit in LIMITS:
@@ -169,7 +169,7 @@ def test_pro_equals_the_definition_at_every_limit(test_set: list[Image]) -> None
 
 
 @given(SETS)
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 def test_one_limit_does_not_change_another(test_set: list[Image]) -> None:
     alone = MapEvaluator(limits=(0.05,))
     for map_hw, mask_hw in test_set:
@@ -178,7 +178,7 @@ def test_one_limit_does_not_change_another(test_set: list[Image]) -> None:
 
 
 @given(SETS)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 def test_pixel_auroc_equals_scikit_learn(test_set: list[Image]) -> None:
     score = evaluate(test_set).pixel_auroc
     scores = np.concatenate([map_hw.ravel() for map_hw, _ in test_set])
@@ -192,7 +192,7 @@ def test_pixel_auroc_equals_scikit_learn(test_set: list[Image]) -> None:
 
 
 @given(SETS, st.sampled_from([1, 64, 300]), st.sampled_from([1, 3, 1 << 20]))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_any_memory_gives_the_same_scores(
     test_set: list[Image], memory_bytes: int, slice_size: int
 ) -> None:
@@ -206,7 +206,7 @@ def test_any_memory_gives_the_same_scores(
 
 
 @given(SETS, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 def test_the_order_of_the_images_does_not_matter(test_set: list[Image], random: Any) -> None:
     shuffled = random.sample(test_set, len(test_set))
     assert evaluate(shuffled) == evaluate(test_set)

@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -81,7 +81,6 @@ def test_a_full_disk_is_one_sentence() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@settings(derandomize=True)
 @given(hnp.arrays(np.float32, st.integers(0, 40), elements=FLOATS | ZEROS))
 def test_keys_keep_the_order_of_floats(values: NDArray[np.float32]) -> None:
     keys = ranks.keys_of(values)

@@ -112,7 +112,7 @@ def test_they_are_counted_at_every_other_rate_too():
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=1), st.floats(0, 9))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 def test_as_many_mistakes_as_the_figures_say(rows: list[tuple[float, bool]], threshold: float):
     good = [score for score, bad in rows if not bad]
     bad = [score for score, bad in rows if bad]
@@ -194,7 +194,7 @@ def test_nothing_is_said_where_the_threshold_is_not_what_limits(good, bad):
 
 
 @given(st.lists(st.floats(40, 120), min_size=1, max_size=30), st.integers(9, 300))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_the_rate_is_the_one_a_search_finds(bad: list[float], count: int):
     good = np.linspace(1, 99, count, dtype=np.float32)
     tested = evaluation(LOW, bad, threshold=99.0)

@@ -187,7 +187,7 @@ def test_frames_are_fed_in_the_sizes_that_a_graph_takes(
 numbers = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.data())
 def test_rank_correlation_is_spearmans_with_ties(data: st.DataObject) -> None:
     a = data.draw(numbers)

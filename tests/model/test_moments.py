@@ -36,7 +36,7 @@ def test_streaming_is_the_batch(size):
     assert_same(streamed, moments_of_rows(x))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     cuts=st.lists(st.integers(0, 15), max_size=4),
     order_seed=st.integers(0, 1000),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.base.errors import UsageError
@@ -22,7 +22,6 @@ tilings = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(tilings)
 def test_tiles_cover_the_frame_and_stay_inside(tiling: Tiling) -> None:
     covered = np.zeros(tiling.frame_hw, int)
@@ -34,7 +33,6 @@ def test_tiles_cover_the_frame_and_stay_inside(tiling: Tiling) -> None:
     assert covered.min() >= 1
 
 
-@settings(deadline=None)
 @given(tilings)
 def test_blending_the_pieces_of_a_map_gives_the_map(tiling: Tiling) -> None:
     rng = np.random.default_rng(0)
@@ -46,7 +44,6 @@ def test_blending_the_pieces_of_a_map_gives_the_map(tiling: Tiling) -> None:
     np.testing.assert_allclose(blended, whole_hw, rtol=1e-5)
 
 
-@settings(deadline=None)
 @given(tilings.filter(lambda tiling: tiling.overlap_hw[0] > 0.3 * tiling.tile_hw[0]))
 def test_a_blend_stays_between_its_tiles(tiling: Tiling) -> None:
     count = len(tiling.corners_yx())

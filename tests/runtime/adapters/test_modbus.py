@@ -254,7 +254,7 @@ def test_requests_and_their_replies(request_bytes: bytes, reply: bytes) -> None:
     assert answer(Desk().face, request_bytes) == reply
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(min_size=1, max_size=253))
 def test_no_request_whatever_is_a_crash(request_bytes: bytes) -> None:
     reply = answer(Desk().face, request_bytes)

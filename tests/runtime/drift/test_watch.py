@@ -157,7 +157,7 @@ def test_drift_of_a_part_of_the_picture_warns() -> None:
     assert state.moved_share == pytest.approx(6 / 16)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(cells=st.floats(0, 1), frames=st.floats(0, 0.35), seed=st.integers(0, 1000))
 def test_no_defect_in_a_third_of_the_frames_ever_warns(
     cells: float, frames: float, seed: int

@@ -347,7 +347,7 @@ class Plant:
         changes.get(op, lambda: None)()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(OPS), max_size=60), st.integers(1, 3))
 def test_results_are_triggers_in_order_and_none_is_good_without_an_inspection(ops, depth) -> None:
     plant = Plant(depth)
