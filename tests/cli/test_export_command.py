@@ -14,11 +14,12 @@ import pytest
 from edgeseg.base.files import file_sha256
 from edgeseg.export import candidates as api
 from edgeseg.export import onnx_export
-from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.modelfile.metadata import KEY, NUMERICS, ModelMetadata
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.commands import run, succeed
 from tests.support.export_models import (
+    COARSE,
+    IMPOSSIBLE,
     SHORT,
     artefact,
     data,
@@ -29,15 +30,6 @@ from tests.support.export_models import (
     saved,
 )
 
-COARSE = Tolerance(
-    max_error=0.8,
-    mean_error=0.2,
-    min_rank_correlation=0.0,
-    max_flips=0.5,
-    head_error=0.05,
-    max_loss=0.5,
-)
-IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
 RTX = ("--trt", "--builder", "rtx")
 
 

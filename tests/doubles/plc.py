@@ -4,7 +4,6 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from types import TracebackType
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.adapters.modbus_map import (
@@ -51,12 +50,7 @@ class ModbusPlc:
         self.write(CONTROL, [int(Control.BUFFER_RESULTS)])
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def _ask(self, request: bytes) -> bytes:

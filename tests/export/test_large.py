@@ -16,10 +16,10 @@ from edgeseg.export.exported import Exported
 from edgeseg.export.graph import GraphOptions, clean, initializers, is_large, save_graph
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
-from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.modelfile.versions import settle
 from edgeseg.runtime.backends.choose import open_session
 from tests.support.export_models import (
+    IMPOSSIBLE,
     SHORT,
     artefact,
     data,
@@ -32,7 +32,6 @@ from tests.support.export_models import (
     traced,
 )
 
-IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
 IMAGES = good_frames(2)
 LIMIT = 100_000
 

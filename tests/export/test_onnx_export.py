@@ -19,13 +19,14 @@ from edgeseg.export.exported import Exported
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import GraphCandidate
-from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.model.artefact import save_artefact
 from edgeseg.modelfile.metadata import KEY, NUMERICS, ModelMetadata
 from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.export_models import (
+    COARSE,
+    IMPOSSIBLE,
     SHORT,
     artefact,
     data,
@@ -35,15 +36,6 @@ from tests.support.export_models import (
     remember_traces,
 )
 
-IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
-COARSE = Tolerance(
-    max_error=0.8,
-    mean_error=0.2,
-    min_rank_correlation=0.0,
-    max_flips=0.5,
-    head_error=0.05,
-    max_loss=0.5,
-)
 IMAGES = good_frames(6)
 GOOD = open_dataset(data())
 

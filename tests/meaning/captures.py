@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from ctypes import c_void_p
 from email.message import Message
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -253,12 +253,7 @@ class SimServer:
     def __enter__(self) -> "SimServer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._wire.sim.random.random() < self._wire.troubles.process:
             self._wire.sim.advance(self._wire.sim.monotonic() + 1.6)  # stopped before the stamp
 

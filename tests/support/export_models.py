@@ -20,6 +20,7 @@ from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, build_graph
+from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.fitting.fitting import FitOptions, fit
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.backbones import backbone_spec
@@ -32,6 +33,16 @@ EDGE = FitConfig(backbone="resnet18", size_hw=SIZE_HW, k=16, rank=10, folds=3, f
 # Two layers and eight convolutions: the shortest way to a graph with all that a graph can have.
 SHORT = EDGE.with_options({"layers": (1, 2), "stride": 4})
 OPTIONS = GraphOptions()
+# What int8 may cost here: twelve layers that no one trained are coarser in it than real ones.
+COARSE = Tolerance(
+    max_error=0.8,
+    mean_error=0.2,
+    min_rank_correlation=0.0,
+    max_flips=0.5,
+    head_error=0.05,
+    max_loss=0.5,
+)
+IMPOSSIBLE = Tolerance(max_error=0.0, mean_error=0.0, min_rank_correlation=1.1, max_flips=0.0)
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgeseg-tests-")
 
 

@@ -1,6 +1,5 @@
 """A page with a client for it, for the tests of the web server."""
 
-import http.client
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
-from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata
+from tests.support.http_client import request
 from tests.support.scored_frames import FakeView
 
 TOKEN = "a-token-of-the-test-0123456789"
@@ -64,13 +63,7 @@ class Site:
         self, path: str, *, method: str = "GET", body: str | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """One request; `_` in a header's name stands for `-`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANGS_S)
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body=body, headers=names)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer.status, dict(answer.getheaders()), content
+        return request(self.port, method, path, body=body, headers=headers)
 
     def state(self, query: str = "") -> dict:
         return json.loads(self.ask(f"/state{query}")[2])

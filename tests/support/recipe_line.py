@@ -1,5 +1,6 @@
 """A line that begins with one recipe of a folder, and what tests do with it."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -62,6 +63,33 @@ def inspect(rig: Rig) -> tuple[str, str]:
     rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
     (result,) = [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
     return result.trigger.job.name, result.verdict
+
+
+@contextmanager
+def triggering(rig: Rig) -> Iterator[None]:
+    """Trigger without a pause from two threads; at the end no trigger waits for its result."""
+    stop = threading.Event()
+
+    def trigger() -> None:
+        while not stop.wait(0.002):
+            rig.station.trigger(origin="test")
+
+    threads = [threading.Thread(target=trigger) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    rig.wait(lambda: not rig.station.busy, "the last results")
+
+
+def wait_for_results(rig: Rig) -> None:
+    """Wait for several results more than there are."""
+    seen = len(rig.results)
+    rig.wait(lambda: len(rig.results) > seen + 5, "results")
 
 
 def change(rig: Rig, key: int | str, name: str) -> None:

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ from edgeseg.vision.ignored import polygon_mask
 from edgeseg.vision.images import images_in, read_image, resize_image, write_image
 from tests.support import REPO
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+
+if TYPE_CHECKING:
+    import pytest
 
 SIZE_HW = (32, 48)
 _START = (
@@ -191,6 +195,12 @@ def write_graph(artefact, *, graph, out):
 
 
 ENGINE = (fit_model, update_model, ignore_regions, write_graph)
+
+
+def use_engine(patch: "pytest.MonkeyPatch") -> None:
+    """Put this engine in place of the real one, in this process."""
+    for each in ENGINE:
+        patch.setattr(engine, each.__name__, each)
 
 
 def main() -> int:

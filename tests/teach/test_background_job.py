@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.project import Project
+from tests.doubles.fakes import wait
 from tests.support import HANGS_S
 from tests.support.messages import refuses, says
 
@@ -76,13 +76,6 @@ def test_a_job_that_fails_says_why_and_leaves_nothing(project, code, sentence):
     assert left(project) == []
 
 
-def until(condition) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_cancel_ends_it_with_all_that_it_has_started(project):
     code = (
         "import subprocess; grandchild = subprocess.Popen(['sleep', '60']); "
@@ -91,14 +84,14 @@ def test_cancel_ends_it_with_all_that_it_has_started(project):
     )
     taken = []
     work = work_of(project, code, taken)
-    until(lambda: str(work.facts()["sentence"]).isdecimal())
+    wait(lambda: str(work.facts()["sentence"]).isdecimal(), "the number of the grandchild")
     grandchild = int(work.facts()["sentence"])
     with refuses(UsageError, "work_busy"):
         work.start("fit", finish=lambda folder, done: "", sentence="")
     work.cancel()
     assert work.facts()["state"] == "cancelled"
     assert (taken, left(project)) == ([], [])
-    until(lambda: not _alive(grandchild))
+    wait(lambda: not _alive(grandchild), "the end of the grandchild")
     with refuses(UsageError, "work_none"):
         work.cancel()
 
@@ -113,7 +106,7 @@ def _alive(pid: int) -> bool:
 
 def test_a_killed_child_is_a_failure_of_one_sentence(project):
     work = work_of(project, TELLS + "time.sleep(60)")
-    until(lambda: work.facts()["share"] == 0.5)
+    wait(lambda: work.facts()["share"] == 0.5, "half of the work")
     os.kill(work._process.pid, signal.SIGKILL)
     work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"

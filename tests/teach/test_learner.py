@@ -10,7 +10,6 @@ from edgeseg.base.messages import Message
 from edgeseg.modelfile.versions import Intent
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach import engine
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Feedback, new_mark
@@ -22,7 +21,7 @@ from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import images_in, read_image, write_image
 from tests.support.messages import says
-from tests.support.teach_engine import ENGINE, part, write_project
+from tests.support.teach_engine import part, use_engine, write_project
 
 TELLING = SimpleNamespace(
     at=lambda *_: None, note=lambda _: None, progress=lambda items, **_: items
@@ -49,8 +48,7 @@ def previewed(tmp_path_factory):
     """A project that runs, with a false alarm and a defect that people marked, and a preview."""
     project = write_project(tmp_path_factory.mktemp("teach") / "line3", bad=(160,))
     with pytest.MonkeyPatch.context() as patch:
-        for each in ENGINE:
-            patch.setattr(engine, each.__name__, each)
+        use_engine(patch)
         project.fit.mkdir()
         fit(project, project.fit, TELLING)
         Versions(project).install()
@@ -245,8 +243,7 @@ def test_a_place_is_ignored_from_the_next_frame_on_and_seen_again(folder):
 
 @pytest.fixture
 def engined(monkeypatch):
-    for each in ENGINE:
-        monkeypatch.setattr(engine, each.__name__, each)
+    use_engine(monkeypatch)
 
 
 @pytest.mark.parametrize("defect", ["a bad part", "a confirmed one", "a golden one"])

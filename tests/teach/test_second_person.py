@@ -25,7 +25,7 @@ from edgeseg.vision.images import images_in
 from tests.support import HANGS_S, teach_engine
 from tests.support.commands import run, succeed
 from tests.support.messages import refuses, says
-from tests.support.teach_engine import CHILD, ENGINE, part, write_project
+from tests.support.teach_engine import CHILD, part, use_engine, write_project
 from tests.teach.test_learner import SERIAL, TELLING, opened, previewed_now, said
 
 # The threshold is the highest of the 40 good scores, 139, as with all too few pictures. What is
@@ -40,8 +40,7 @@ def running(tmp_path_factory):
     """A project whose recipe runs, with one known defect far above all else."""
     project = write_project(tmp_path_factory.mktemp("teach") / "line3", bad=(250,), rate=0.02)
     with pytest.MonkeyPatch.context() as patch:
-        for each in ENGINE:
-            patch.setattr(engine, each.__name__, each)
+        use_engine(patch)
         project.fit.mkdir()
         fit(project, project.fit, TELLING)
         Versions(project).install()
@@ -50,8 +49,7 @@ def running(tmp_path_factory):
 
 @pytest.fixture
 def project(running, tmp_path, monkeypatch):
-    for each in ENGINE:
-        monkeypatch.setattr(engine, each.__name__, each)
+    use_engine(monkeypatch)
     plant(monkeypatch, PLANTED)
     return Project.open(shutil.copytree(running, tmp_path / "line3"))
 

@@ -14,6 +14,7 @@ from edgeseg.teach import uploads, web
 from edgeseg.teach.web import MAX_UPLOAD, for_page, routes_of, serve
 from tests.doubles.fake_teach import FakeTeach
 from tests.support import HANGS_S
+from tests.support.http_client import request
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
 
@@ -80,16 +81,11 @@ class Site:
         )
 
     def ask(self, path: str, *, method: str = "GET", body: bytes | str | None = None, **headers):
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.server.server_port, timeout=HANGS_S
+        status, told, content = request(
+            self.server.server_port, method, path, body=body, headers=headers
         )
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body=body, headers=names)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        is_json = answer.getheader("Content-Type") == "application/json"
-        return answer.status, json.loads(content) if is_json and content else content
+        is_json = told.get("Content-Type") == "application/json"
+        return status, json.loads(content) if is_json and content else content
 
     def act(self, path: str, body: bytes | str = "{}", *, token: str = SUPERVISOR, **headers):
         own = {"X_Edgeseg": "1", "Authorization": f"Bearer {token}", **headers}

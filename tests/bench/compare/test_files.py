@@ -19,13 +19,10 @@ from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.export import candidates
-from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.session_options import SessionOptions
 from tests.support.brightness_model import brightness_metadata
-from tests.support.export_models import SHORT, artefact, data, names, remember_traces
-
-NOTHING_PASSES = Tolerance(max_error=0, mean_error=0, min_rank_correlation=1.1, max_flips=0)
+from tests.support.export_models import IMPOSSIBLE, SHORT, artefact, data, names, remember_traces
 
 
 def measure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def test_a_file_is_measured_with_its_own_threshold(
 def test_what_the_export_refuses_is_a_result_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(candidates.TOLERANCES, "fp32", NOTHING_PASSES)
+    monkeypatch.setitem(candidates.TOLERANCES, "fp32", IMPOSSIBLE)
     result = measure(tmp_path, monkeypatch)
     assert result[REFUSED].startswith("fp32.onnx: disagrees with the reference in ONNX Runtime")
     assert "rank correlation" in result[REFUSED]

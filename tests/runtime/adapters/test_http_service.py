@@ -1,14 +1,10 @@
 """POST /trigger and GET /result, who may, and what a wrong request gets."""
 
-import http.client
-import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,22 +16,9 @@ from edgeseg.runtime.station.station import Station
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.rig import Rig
 from tests.support import HANGS_S
+from tests.support.http_client import ask, send_raw
 
 TOKEN = "a-token-of-some-length"
-
-
-def ask(
-    line: Rig, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
-) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=HANGS_S)
-    text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
-    connection.request(
-        method, path, text if method == "POST" else None, {"X-Edgeseg": "1"} | (headers or {})
-    )
-    response = connection.getresponse()
-    value = json.loads(response.read())
-    connection.close()
-    return response.status, value
 
 
 @pytest.fixture
@@ -86,12 +69,8 @@ def test_a_trigger_that_was_sent_long_ago_is_not_inspected(line: Rig) -> None:
 def test_a_trigger_that_waited_behind_another_is_as_old_as_its_message(line: Rig) -> None:
     """Two in one packet: the second waits until the first has its result."""
     head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 2"
-    with socket.create_connection(
-        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
-    ) as client:
-        client.sendall(2 * (head.encode() + b"\r\n\r\n{}"))
-        client.shutdown(socket.SHUT_WR)
-        assert b"".join(iter(lambda: client.recv(4096), b"")).count(b" 200 OK") == 2
+    answer = send_raw(line.adapter("http").port, 2 * (head.encode() + b"\r\n\r\n{}"))
+    assert answer.count(b" 200 OK") == 2
     first, second = line.results
     assert first.trigger.monotonic_ns == second.trigger.monotonic_ns
     assert second.latency_ms > first.latency_ms
@@ -100,12 +79,7 @@ def test_a_trigger_that_waited_behind_another_is_as_old_as_its_message(line: Rig
 @pytest.mark.parametrize("sent", [b"", b'{"part_id": "A1"'], ids=["none of it", "half"])
 def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) -> None:
     head = "POST /trigger?wait=1 HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 40"
-    with socket.create_connection(
-        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
-    ) as client:
-        client.sendall(head.encode() + b"\r\n\r\n" + sent)
-        client.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    answer = send_raw(line.adapter("http").port, head.encode() + b"\r\n\r\n" + sent)
     assert b" 400 " in answer.splitlines()[0]
     assert line.station.status().triggers == 0
 
@@ -113,12 +87,8 @@ def test_a_request_cut_before_its_body_triggers_nothing(line: Rig, sent: bytes) 
 def test_a_body_in_chunks_triggers_nothing(line: Rig) -> None:
     """It would be read as no body, and its part's name as the next request."""
     head = "POST /trigger HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nTransfer-Encoding: chunked"
-    with socket.create_connection(
-        ("127.0.0.1", line.adapter("http").port), timeout=HANGS_S
-    ) as client:
-        client.sendall(head.encode() + b'\r\n\r\n11\r\n{"part_id": "A1"}\r\n0\r\n\r\n')
-        client.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    body = b'11\r\n{"part_id": "A1"}\r\n0\r\n\r\n'
+    answer = send_raw(line.adapter("http").port, head.encode() + b"\r\n\r\n" + body)
     assert b" 400 " in answer.splitlines()[0]
     assert answer.count(b"HTTP/1.1") == 1
     assert line.station.status().triggers == 0

@@ -1,6 +1,5 @@
 """One result says the same through every door: event, HTTP, MQTT, OPC UA, webhook and command."""
 
-import http.client
 import json
 import sys
 from dataclasses import replace
@@ -15,9 +14,9 @@ from edgeseg.runtime.adapters.webhook import Webhook
 from tests.doubles.fakes import BrightnessSession, wait
 from tests.doubles.rig import Rig
 from tests.doubles.server_process import free_port
-from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata
 from tests.support.documents import keys_of, text_of
+from tests.support.http_client import ask
 
 FORMATS = text_of("docs/formats.md")
 DOORS = ("event", "http", "mqtt", "opcua", "webhook", "command")
@@ -47,10 +46,8 @@ class FakeBroker:
 
 
 def trigger(line: Rig, part_id: str) -> dict[str, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", line.adapter("http").port, timeout=HANGS_S)
-    body = json.dumps({"part_id": part_id, "request": f"r-{part_id}"})
-    connection.request("POST", "/trigger?wait=1", body, {"X-Edgeseg": "1"})
-    return json.loads(connection.getresponse().read())
+    body = {"part_id": part_id, "request": f"r-{part_id}"}
+    return ask(line, "POST", "/trigger?wait=1", body)[1]
 
 
 @pytest.fixture(scope="module")

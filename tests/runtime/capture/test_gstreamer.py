@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
-from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture import gstreamer_process
 from edgeseg.runtime.capture.gstreamer_process import GstProcess, command, open_gstreamer
-from edgeseg.runtime.capture.sources import parse_source
-from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.doubles.fakes import BrightnessSession, Collect, wait
-from tests.support import HANGS_S
+from tests.doubles.fakes import wait
+from tests.support.running_pipeline import running_pipeline
 
 real = pytest.mark.skipif(
     shutil.which(gstreamer_process.PROGRAM) is None,
@@ -158,28 +154,14 @@ def test_without_gstreamer_one_sentence_says_how_to_get_it(monkeypatch: pytest.M
 
 @real
 def test_a_child_that_is_killed_is_a_loss_and_comes_back() -> None:
-    stop, sink, before = threading.Event(), Collect(), children()
-    pipeline = Pipeline(
-        BrightnessSession(),
-        [parse_source(f"{LIVE} ! appsink")],
-        config=PipelineConfig(queue_size=8, stall_timeout_s=10.0),
-        faults=Faults(ignore),
-        stop=stop,
-        note=ignore,
-    )
-    pipeline.add_sink(sink)
-    loop = threading.Thread(target=pipeline.run)
-    loop.start()
-    try:
+    before = children()
+    with running_pipeline(f"{LIVE} ! appsink", stall_timeout_s=10.0) as (_, sink):
         wait(lambda: len(sink.results) > 3, "frames")
         (child,) = set(_group_leaders()) - set(before)
         os.kill(child, signal.SIGKILL)
         wait(lambda: "source_back" in [event.kind for event in list(sink.events)], "its return")
         count = len(sink.results)
         wait(lambda: len(sink.results) > count + 3, "frames after it")
-    finally:
-        stop.set()
-        loop.join(HANGS_S)
     assert not set(_group_leaders()) - set(before), "no child is left"
     lost = next(event for event in sink.events if event.kind == "source_lost")
     assert lost.reason == "GStreamer ended with signal 9"

@@ -4,20 +4,17 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import cv2
 import pytest
 
-from edgeseg.base.progress import ignore
-from edgeseg.runtime.capture.sources import parse_source
-from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from tests.doubles.coded_camera import Camera, draw_number, read_number
-from tests.doubles.fakes import BrightnessSession, Collect
+from tests.doubles.fakes import wait
 from tests.support import HANGS_S
+from tests.support.running_pipeline import running_pipeline
 
 
 @pytest.fixture
@@ -33,14 +30,6 @@ def stop() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that must happen; the limit only ends a broken test."""
-    deadline = time.monotonic() + HANGS_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
 
 
 def descriptors() -> int:
@@ -79,21 +68,10 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stalls)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    sink = Collect()
-    pipeline = Pipeline(
-        BrightnessSession(),
-        [parse_source(f"http://127.0.0.1:{server.server_port}/")],
-        config=PipelineConfig(queue_size=8, stall_timeout_s=0.5),
-        faults=Faults(ignore),
-        stop=stop,
-        note=ignore,
-    )
-    pipeline.add_sink(sink)
-    loop = threading.Thread(target=pipeline.run)
-    loop.start()
-    until(lambda: pipeline.readers[0].reconnects >= 2, "two returns")
+    address = f"http://127.0.0.1:{server.server_port}/"
+    with running_pipeline(address, stall_timeout_s=0.5) as (pipeline, sink):
+        wait(lambda: pipeline.readers[0].reconnects >= 2, "two returns")
     stop.set()
-    loop.join(HANGS_S)
     server.shutdown()
     server.server_close()
     kinds = [event.kind.removeprefix("source_") for event in sink.events]
@@ -104,38 +82,24 @@ def test_a_camera_that_stalls_without_closing_is_opened_anew(stop: threading.Eve
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
-def test_a_camera_killed_and_restarted(coded_camera: Camera, stop: threading.Event) -> None:
-    sink = Collect()
-    pipeline = Pipeline(
-        BrightnessSession(),
-        [parse_source(coded_camera.url)],
-        config=PipelineConfig(queue_size=8, stall_timeout_s=2.0),
-        faults=Faults(ignore),
-        stop=stop,
-        note=ignore,
-    )
-    pipeline.add_sink(sink)
-    loop = threading.Thread(target=pipeline.run)
+def test_a_camera_killed_and_restarted(coded_camera: Camera) -> None:
     coded_camera.start(0)
-    loop.start()
-    opened: list[tuple[int, int]] = []
-    for life in range(1, 4):
-        before = len(sink.results)
-        until(lambda before=before: len(sink.results) > before + 5, f"frames in life {life}")  # type: ignore[misc]
-        opened.append((threading.active_count(), descriptors()))
-        coded_camera.kill()
-        until(
-            lambda life=life: [e.kind for e in sink.events].count("source_lost") == life,  # type: ignore[misc]
-            f"loss {life}",
-        )
-        while_gone = len(sink.results)
-        time.sleep(0.2)
-        assert len(sink.results) == while_gone, "nothing is scored while the camera is gone"
-        coded_camera.start(life * 100_000)
-    until(lambda: pipeline.readers[0].reconnects == 3, "the last reconnect")
-    stop.set()
-    loop.join(HANGS_S)
-    assert not loop.is_alive()
+    with running_pipeline(coded_camera.url, stall_timeout_s=2.0) as (pipeline, sink):
+        opened: list[tuple[int, int]] = []
+        for life in range(1, 4):
+            before = len(sink.results)
+            wait(lambda before=before: len(sink.results) > before + 5, f"frames in life {life}")  # type: ignore[misc]
+            opened.append((threading.active_count(), descriptors()))
+            coded_camera.kill()
+            wait(
+                lambda life=life: [e.kind for e in sink.events].count("source_lost") == life,  # type: ignore[misc]
+                f"loss {life}",
+            )
+            while_gone = len(sink.results)
+            time.sleep(0.2)
+            assert len(sink.results) == while_gone, "nothing is scored while the camera is gone"
+            coded_camera.start(life * 100_000)
+        wait(lambda: pipeline.readers[0].reconnects == 3, "the last reconnect")
     numbers = [read_number(result.frame_hwc) for result in sink.results]
     assert None not in numbers, "a frame was scored that the camera never sent"
     assert len(numbers) == len(set(numbers)), "a frame was scored twice"

@@ -1,8 +1,6 @@
 """RTSP against GStreamer's own server: a server that stands still, and awkward passwords."""
 
-import threading
 import time
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -10,24 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.base.errors import RuntimeFailure
-from edgeseg.base.progress import ignore
 from edgeseg.runtime.capture.opencv_capture import open_network, why_no_network
 from edgeseg.runtime.capture.sources import open_capture, parse_source
-from edgeseg.runtime.scoring.meters import Faults
-from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
-from tests.doubles.fakes import BrightnessSession, Collect, wait
+from tests.doubles.fakes import wait
 from tests.doubles.rtsp_server import RtspServer, why_no_server
-from tests.support import HANGS_S
+from tests.support.running_pipeline import running_pipeline
 
 MISSING = why_no_server()
 real = pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is a server")
-
-
-@pytest.fixture
-def stop() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
@@ -65,39 +53,24 @@ def test_a_real_server_takes_the_password(password: str) -> None:
 
 
 @real
-def test_a_stall_just_above_the_time_out_is_a_loss_and_nothing_old_is_scored(
-    stop: threading.Event,
-) -> None:
+def test_a_stall_just_above_the_time_out_is_a_loss_and_nothing_old_is_scored() -> None:
     server = RtspServer()
     server.start()
-    sink = Collect()
-    pipeline = Pipeline(
-        BrightnessSession(),
-        [parse_source(server.url)],
-        config=PipelineConfig(queue_size=8, stall_timeout_s=2.0),
-        faults=Faults(ignore),
-        stop=stop,
-        note=ignore,
-    )
-    pipeline.add_sink(sink)
-    loop = threading.Thread(target=pipeline.run)
-    loop.start()
-
-    def kinds() -> list[str]:
-        return [event.kind for event in list(sink.events)]
-
     try:
-        wait(lambda: len(sink.results) > 10, "frames")
-        server.stand_still()
-        time.sleep(0.2)  # what was on its way has arrived
-        still_s, before = time.monotonic(), len(sink.results)
-        wait(lambda: "source_lost" in kinds() or time.monotonic() > still_s + 2.4, "a stall")
-        server.go_on()
-        wait(lambda: "source_back" in kinds(), f"its return; events: {kinds()}")
-        wait(lambda: len(sink.results) > before + 5, "frames after it")
+        with running_pipeline(server.url, stall_timeout_s=2.0) as (_, sink):
+
+            def kinds() -> list[str]:
+                return [event.kind for event in list(sink.events)]
+
+            wait(lambda: len(sink.results) > 10, "frames")
+            server.stand_still()
+            time.sleep(0.2)  # what was on its way has arrived
+            still_s, before = time.monotonic(), len(sink.results)
+            wait(lambda: "source_lost" in kinds() or time.monotonic() > still_s + 2.4, "a stall")
+            server.go_on()
+            wait(lambda: "source_back" in kinds(), f"its return; events: {kinds()}")
+            wait(lambda: len(sink.results) > before + 5, "frames after it")
     finally:
-        stop.set()
-        loop.join(HANGS_S)
         server.kill()
     assert kinds()[:3] == ["source_open", "source_lost", "source_back"]
     assert sink.events[1].reason.startswith("no frame for 2.")

@@ -1,8 +1,6 @@
 """Recipes change under triggers: every trigger is answered, and none by the wrong recipe."""
 
-import http.client
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,11 +25,11 @@ from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import wait
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
-from tests.support import HANGS_S
 from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.http_client import ask
 from tests.support.page_site import running as page_site
 from tests.support.recipe_folders import CPU, approve_now, edit, new_recipe, part
-from tests.support.recipe_line import change, inspect, line
+from tests.support.recipe_line import change, inspect, line, triggering, wait_for_results
 
 
 @pytest.fixture
@@ -66,10 +64,7 @@ def by_modbus(rig: Rig, number: int) -> None:
 
 
 def by_http(rig: Rig, number: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", rig.adapter("http").port, timeout=HANGS_S)
-    connection.request("POST", "/job", json.dumps({"job": number}), {"X-Edgeseg": "1"})
-    assert connection.getresponse().status == 202
-    connection.close()
+    assert ask(rig, "POST", "/job", {"job": number})[0] == 202
 
 
 @pytest.mark.parametrize("load", [by_modbus, by_http])
@@ -166,24 +161,11 @@ def test_a_region_that_the_frames_do_not_hold_is_refused_before_the_swap(folder:
 def test_triggers_of_many_threads_through_many_changes(folder: Path) -> None:
     """Results = triggers, in order, and each verdict is the one of the recipe it names."""
     expected = {"high": "good", "low": "defect"}
-    stop = threading.Event()
     with line(folder, queue_size=4) as rig:
-
-        def trigger() -> None:
-            while not stop.wait(0.002):
-                rig.station.trigger(origin="test")
-
-        threads = [threading.Thread(target=trigger) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for index in range(12):
-            change(rig, 1 + (index + 1) % 2, ["low", "high"][index % 2])
-            seen = len(rig.results)
-            rig.wait(lambda seen=seen: len(rig.results) > seen + 5, "results")
-        stop.set()
-        for thread in threads:
-            thread.join()
-        rig.wait(lambda: not rig.station.busy, "the last results")
+        with triggering(rig):
+            for index in range(12):
+                change(rig, 1 + (index + 1) % 2, ["low", "high"][index % 2])
+                wait_for_results(rig)
         status = rig.station.status()
     assert status.triggers == status.results == len(rig.results)
     ids = [result.trigger.trigger_id for result in rig.results]

@@ -13,7 +13,7 @@ from edgeseg.runtime.recipes import changeover
 from edgeseg.vision.images import write_image
 from tests.doubles.fakes import wait
 from tests.doubles.rig import Rig
-from tests.runtime.adapters.test_http_service import ask
+from tests.support.http_client import ask
 from tests.support.recipe_folders import approve_now, edit, new_recipe, part
 from tests.support.recipe_line import inspect, line
 

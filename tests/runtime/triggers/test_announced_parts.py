@@ -20,7 +20,7 @@ from tests.doubles.opcua_peer import Peer, visit
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
 from tests.doubles.server_process import free_port
-from tests.runtime.adapters.test_http_service import ask
+from tests.support.http_client import ask
 
 
 class LineCamera:

@@ -1,14 +1,11 @@
 """A real GigE Vision camera of aravis' own, fired by triggers over HTTP."""
 
-import json
-import urllib.request
-
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from edgeseg.runtime.events.codes import ErrorCode
 from tests.doubles.fakes import BrightnessSession
 from tests.doubles.gige_camera import SERIAL, gige_camera
 from tests.doubles.rig import Rig
-from tests.support import HANGS_S
+from tests.support.http_client import ask
 
 
 def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() -> None:
@@ -34,10 +31,6 @@ def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() ->
 
 def post(line: Rig) -> dict[str, object]:
     line.wait(lambda: line.station.status().trigger_ready, "trigger ready")
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{line.adapter('http').port}/trigger?wait=1",
-        data=b"{}",
-        headers={"X-Edgeseg": "1"},
-    )
-    with urllib.request.urlopen(request, timeout=HANGS_S) as response:
-        return json.load(response)
+    status, result = ask(line, "POST", "/trigger?wait=1")
+    assert status == 200
+    return result

@@ -1,6 +1,5 @@
 """A body is a body: whatever its method, its length or its answer, it is no further request."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +12,7 @@ from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.connections import Connections
 from edgeseg.runtime.web.routes import Route, json_answer
 from edgeseg.runtime.web.site_server import SiteServer
-from tests.support import HANGS_S
+from tests.support.http_client import send_raw
 
 SECOND = b"POST /trigger HTTP/1.1\r\nHost: localhost\r\nX-Edgeseg: 1\r\nContent-Length: 2\r\n\r\n{}"
 OWN = "Host: localhost\r\nX-Edgeseg: 1\r\n"
@@ -26,10 +25,7 @@ class Door:
         self.port, self.done = port, done
 
     def send(self, data: bytes) -> bytes:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=HANGS_S) as client:
-            client.sendall(data)
-            client.shutdown(socket.SHUT_WR)
-            return b"".join(iter(lambda: client.recv(4096), b""))
+        return send_raw(self.port, data)
 
 
 @contextmanager

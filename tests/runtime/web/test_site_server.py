@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import socket
 import threading
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import Request, Route, health_answer, json_answer
 from edgeseg.runtime.web.site_server import SiteServer
 from tests.support import HANGS_S
+from tests.support.http_client import request, send_raw
 
 OPERATOR, SUPERVISOR = "an-operators-token-0", "a-supervisors-token-0"
 LARGE = 1_000_000
@@ -50,17 +50,12 @@ class Site:
         self.server.start()
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple:
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.server.server_port, timeout=HANGS_S
+        status, told, content = request(
+            self.server.server_port, method, path, body=body, headers=headers
         )
-        names = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body=body, headers=names)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        kept = (answer.getheader("Set-Cookie") or "").partition(";")[0]
-        is_json = answer.getheader("Content-Type") == "application/json"
-        return answer.status, json.loads(content) if is_json else kept
+        kept = told.get("Set-Cookie", "").partition(";")[0]
+        is_json = told.get("Content-Type") == "application/json"
+        return status, json.loads(content) if is_json else kept
 
     def act(self, path: str, *, token: str = OPERATOR, body: bytes = b"") -> tuple:
         return self.ask("POST", path, body, X_Edgeseg="1", Authorization=f"Bearer {token}")
@@ -144,10 +139,7 @@ def test_a_body_has_a_length(site: Site) -> None:
 
 def test_a_body_that_was_cut_is_refused(site: Site) -> None:
     head = f"POST /decide HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {SUPERVISOR}\r\n"
-    address = ("127.0.0.1", site.server.server_port)
-    with socket.create_connection(address, timeout=HANGS_S) as client:
-        client.sendall(head.encode() + b"X-Edgeseg: 1\r\nContent-Length: 9\r\n\r\n{")
-        client.shutdown(socket.SHUT_WR)
-        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    sent = head.encode() + b"X-Edgeseg: 1\r\nContent-Length: 9\r\n\r\n{"
+    answer = send_raw(site.server.server_port, sent)
     assert b" 400 " in answer.splitlines()[0]
     assert b"the body ended before its length" in answer
