@@ -68,6 +68,10 @@ def test_grid_of_a_rectangle():
     assert FitConfig(size_hw=(704, 256), stride=8).grid_hw == (88, 32)
 
 
+LAYERS = "increasing layer numbers from 1, such as 1,2,3"
+RIDGE = "above 0, or a constant pixel has no inverse"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -85,9 +89,9 @@ def test_grid_of_a_rectangle():
         ("rank", 2.5, "a share below 1, a whole number or 0"),
         ("rank", math.inf, "a share below 1, a whole number or 0"),
         ("rank", math.nan, "a share below 1, a whole number or 0"),
-        ("ridge", 0, "above 0, or a constant pixel has no inverse"),
-        ("ridge", math.inf, "above 0, or a constant pixel has no inverse"),
-        ("ridge", math.nan, "above 0, or a constant pixel has no inverse"),
+        ("ridge", 0, RIDGE),
+        ("ridge", math.inf, RIDGE),
+        ("ridge", math.nan, RIDGE),
         ("sigma", -0.1, "0 (no blur) up to the size of the image"),
         ("sigma", 257, "0 (no blur) up to the size of the image"),
         ("sigma", math.nan, "0 (no blur) up to the size of the image"),
@@ -95,10 +99,10 @@ def test_grid_of_a_rectangle():
         ("holdout", 1, "between 0 and 1"),
         ("false_alarm_rate", 0, "between 0 and 1"),
         ("false_alarm_rate", 1, "between 0 and 1"),
-        ("layers", (), "increasing layer numbers from 1, such as 1,2,3"),
-        ("layers", (2, 1), "increasing layer numbers from 1, such as 1,2,3"),
-        ("layers", (1, 1), "increasing layer numbers from 1, such as 1,2,3"),
-        ("layers", (0, 1), "increasing layer numbers from 1, such as 1,2,3"),
+        ("layers", (), LAYERS),
+        ("layers", (2, 1), LAYERS),
+        ("layers", (1, 1), LAYERS),
+        ("layers", (0, 1), LAYERS),
         ("size_hw", (31, 256), "at least 32x32"),
         ("overlap", -1, "a whole number from 0"),
         ("overlap", 64, "0 without tiles"),

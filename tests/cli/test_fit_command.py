@@ -84,7 +84,7 @@ def test_fit_tells_machines(plate, tmp_path):
 
 def test_fit_says_that_k_is_cut(plate, tmp_path):
     result = succeed("fit", plate, "--out", tmp_path / "m.edgeseg", *FIT, "-k", "500")
-    assert result.stderr.splitlines()[0] == "k=500 is cut to 88, all features of mobilenet_v3_small"
+    assert result.stderr.splitlines()[0].startswith("k=500 is cut to 88, ")
 
 
 def test_fit_with_the_papers_settings(plate, tmp_path):
@@ -219,9 +219,8 @@ def test_fit_with_an_empty_folder_of_anomalies(plate, tmp_path):
 
 def test_fit_with_weights_that_are_not_there(plate, tmp_path):
     weights = tmp_path / "none.pth"
-    assert fail("fit", plate, "--out", tmp_path / "m", *FIT, "--weights", weights, code=1) == (
-        f"--weights {weights}: no such file; give a .pth file of mobilenet_v3_small"
-    )
+    said = fail("fit", plate, "--out", tmp_path / "m", *FIT, "--weights", weights, code=1)
+    assert said.startswith(f"--weights {weights}: no such file; ")
 
 
 def test_fit_into_a_place_that_cannot_be_written(plate, tmp_path):

@@ -103,13 +103,16 @@ def test_another_rate_keeps_the_origin_of_the_scores():
     assert (twice.origin, twice.choice) == (STORED.origin, ThresholdChoice(by="rate", number=0.05))
 
 
+ESTIMATE = "an estimate: these scores do not come from images"
+
+
 @pytest.mark.parametrize(
     ("kind", "key", "words"),
     [
         ("split", "guarantee_split", "exact (split conformal): a new good part exceeds it at most"),
         ("cross", "guarantee_cross", "not exact (cross conformal): every image was judged by"),
-        ("earlier", "guarantee_estimate", "an estimate: these scores do not come from images"),
-        ("best_f1", "guarantee_estimate", "an estimate: these scores do not come from images"),
+        ("earlier", "guarantee_estimate", ESTIMATE),
+        ("best_f1", "guarantee_estimate", ESTIMATE),
     ],
 )
 def test_what_is_known_of_a_promise_hangs_on_the_origin(kind, key, words):

@@ -127,5 +127,5 @@ def test_what_the_builder_cannot_do(fitted: Path) -> None:
     for_cpu = ("--precision", "int8", "--for", "cpu", "--calibrate", data() / "train" / "good")
     message = fail(*plain, *for_cpu, code=1)
     assert "bottle.onnx: TensorRT-RTX refuses 1 node: " in message
-    assert message.endswith("A graph that it takes is made by `edgeseg export --for trt`")
+    assert message.endswith("`edgeseg export --for trt`")
     assert "bottle.plan" not in names(fitted.parent)

@@ -183,7 +183,7 @@ def test_every_reading_is_held_against_the_signature(bottle: Path, keys: tuple[P
     settings.write_text("number = 2\n")
     (picture.parent / "2.png").write_bytes(b"")
     for read in (files.read, files.sha256, files.open):
-        with pytest.raises(RuntimeFailure, match=r"recipe\.toml was changed since it was signed"):
+        with pytest.raises(RuntimeFailure, match=r"recipe\.toml was changed"):
             read(settings)
     assert files.files_in(picture.parent) == [picture], "only what was signed"
     with pytest.raises(RuntimeFailure, match=r"2\.png was added since"):

@@ -69,10 +69,9 @@ def test_the_bits_of_a_channel_are_known_and_count(suffix, pixels, bits, monkeyp
     assert header.counted_pixels == 64 * 80 * bits // 8
     if bits > 8:
         said = refused(data, max_pixels=header.counted_pixels - 1, monkeypatch=monkeypatch)
-        assert said == (
+        assert said.startswith(
             f"bomb: 64x80 pixels of {bits} bits, which count as {header.counted_pixels}, by its "
-            f"header, more than max_pixels={header.counted_pixels - 1}; if it is a real picture, "
-            "allow so many"
+            f"header, more than max_pixels={header.counted_pixels - 1}; "
         )
 
 

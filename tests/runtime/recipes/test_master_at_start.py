@@ -193,7 +193,7 @@ def test_golden_pictures_that_fail_need_no_part(folder: Path) -> None:
     write_image(other.golden / "good" / "150.png", part(151))
     with line(folder, first="other", picture=MASTER) as rig:
         assert ended(rig) == Check.FAILED
-        assert rig.station.status().reason == "good/150.png: is not the picture that was approved"
+        assert rig.station.status().reason.startswith("good/150.png: is not")
         assert inspect(rig) == ("other", "no_inspection")
 
 
