@@ -27,7 +27,7 @@ from edgeseg.decision.doubt import Doubt
 from edgeseg.decision.judgement import (
     JudgedPrediction,
     is_alarming,
-    words_of,
+    oddness_of,
 )
 from edgeseg.decision.prediction import Region
 from edgeseg.modelfile.header import read_config
@@ -101,7 +101,7 @@ class PredictionRow:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
         why = "" if self.doubt is None else f" ({self.doubt})"
-        odd = "" if self.p_value is None or self.doubt else f", {words_of(self.p_value)}"
+        odd = "" if self.p_value is None or self.doubt else f", {oddness_of(self.p_value)}"
         return f"{self.path}: {self.verdict}{why}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
