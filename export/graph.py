@@ -11,14 +11,7 @@ from pathlib import Path
 
 import onnx
 import torch
-from onnx import (
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    external_data_helper,
-    helper,
-    shape_inference,
-)
+from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, shape_inference
 from torch import nn
 
 from edgeseg.base.errors import ExportError

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
 Facts = dict[str, Any]  # plain values, for JSON and for print
-# The constants that only the quadratic form reads, as graph.py and quantise.py name them.
+# The constants that only the quadratic form reads, as graph.py and precision/int8.py name them.
 _FACTORS = ("factor", "factor_int8", "factor_scale")
 
 

@@ -58,7 +58,7 @@ class CandidateSetting:
         return cls(name=name, config=config.with_options(options))
 
     def config_for(self, seed: int) -> FitConfig:
-        """Settings with another seed: another W, other folds and planted defects."""
+        """Return the settings with another seed: another W, other folds and planted defects."""
         return replace(self.config, seed=seed)
 
 

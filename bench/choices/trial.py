@@ -105,7 +105,7 @@ class TrialResult:
     reads: int  # numbers of the factors that a frame is compared with
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; scores to six digits."""
+        """Return plain JSON values; scores to six digits."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod

@@ -56,7 +56,7 @@ class OurModel:
         return cls(name=name, preset=preset, config=config, precisions=precisions)
 
     def config_for(self, seed: int) -> FitConfig:
-        """Settings of the fit with another random embedding."""
+        """Return the settings with another seed: another random embedding."""
         return replace(self.config, seed=seed)
 
 

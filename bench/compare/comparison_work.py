@@ -20,12 +20,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, Progress, silent
 from edgeseg.bench.compare.candidates import PEERS, PeerOptions
-from edgeseg.bench.compare.files import (
-    REFUSED,
-    draw_decisions,
-    export_and_judge,
-    peer_predictor,
-)
+from edgeseg.bench.compare.files import REFUSED, draw_decisions, export_and_judge, peer_predictor
 from edgeseg.bench.compare.peer_process import PeerRequest, run_peer
 from edgeseg.bench.compare.plan import ComparisonPlan, Fit, Graph, peer_unit
 from edgeseg.bench.compare.record import Record

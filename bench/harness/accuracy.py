@@ -40,7 +40,7 @@ class Accuracy:
     anomalies: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, each figure under its own key."""
+        """Return plain JSON values, each figure under its own key."""
         return self.figures | {"images": self.images, "anomalies": self.anomalies}
 
 

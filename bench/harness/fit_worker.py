@@ -31,7 +31,7 @@ class FitWorkerRequest:
     artefact: Path
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         paths = {"data": str(self.data), "artefact": str(self.artefact)}
         return {**vars(self), **paths, "config": self.config.to_dict()}
 

@@ -100,7 +100,7 @@ def commit() -> str:
 
 
 def command() -> str:
-    """The command line that was typed: `edgeseg ...`, or a module by `python -m`."""
+    """Return the command line that was typed: `edgeseg ...`, or a module by `python -m`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = "" if spec is None else spec.name.removesuffix(".__main__")
     ours = module.startswith(("edgeseg.", "tests."))
@@ -108,7 +108,7 @@ def command() -> str:
 
 
 def peak_mb() -> float:
-    """Largest resident size of this process so far, in megabytes."""
+    """Return the largest resident size of this process so far, in megabytes."""
     for line in _read(Path("/proc/self/status")).splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024 / 1e6

@@ -2,6 +2,6 @@
 
 
 def last_line(stderr: str) -> str:
-    """The line in which a failed process says why."""
+    """Return the line in which a failed process says why."""
     lines = stderr.strip().splitlines()
     return lines[-1] if lines else "no message"

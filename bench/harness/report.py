@@ -53,7 +53,7 @@ class Report:
         return "\n".join(parts) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, enough to make the page again."""
+        """Return plain JSON values, enough to make the page again."""
         return {
             "schema": SCHEMA,
             "name": self.name,

@@ -141,7 +141,7 @@ class Table:
         return "\n".join([f"### {self.title}", "", *self.lines(), *note]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
     @classmethod

@@ -13,13 +13,7 @@ from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.sampling import Ratio
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.harness.units import Result, Store, UnitResults, run_units
-from edgeseg.bench.latency.timing import (
-    SPIN,
-    timing_facts,
-    timing_notes,
-    timing_units,
-    timings_of,
-)
+from edgeseg.bench.latency.timing import SPIN, timing_facts, timing_notes, timing_units, timings_of
 from edgeseg.bench.latency.turns import LatencyCandidate, Schedule
 from edgeseg.runtime.backends.session_options import SessionOptions
 

@@ -76,7 +76,7 @@ class Variant:
         return tuple(dict.fromkeys(min(size, largest) for size in self.sizes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self) | {"sizes": list(self.sizes), "layers": list(self.layers)}
 
 

@@ -57,7 +57,7 @@ def kills(report: dict[str, Any]) -> TrustRow:
         f"{each} each, {sum(tried):,} in all, {sum(row['killed'] for row in rows):,} of them "
         "before the command had ended",
         _losses(rows),
-        f"{_RUN}kills --count 200",
+        f"{_RUN}kills --count {max(tried)}",
     )
 
 

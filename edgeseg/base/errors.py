@@ -42,12 +42,12 @@ class EdgesegError(Exception):
         return next((part for part in self.args if isinstance(part, Setting)), None)
 
     def to_json(self) -> list[Any]:
-        """Plain parts, from which `from_json` makes an error that says the same."""
+        """Return plain parts, from which `from_json` makes an error of the same words."""
         return [_plain(part) for part in self.args]
 
     @staticmethod
     def from_json(plain: list[Any]) -> "EdgesegError":
-        """Read what to_json gave, whatever kind of error it was of."""
+        """Read what `to_json` gave; the kind of the error is not kept."""
         return EdgesegError(*map(_part, plain))
 
 
@@ -82,7 +82,7 @@ class RuntimeFailure(EdgesegError):
 
 
 def words_of(error: BaseException) -> Words:
-    """What an error says: its keyed sentence, its words, or at least its kind."""
+    """Return what an error says: its keyed sentence, its words, or at least its kind."""
     message = error.message if isinstance(error, EdgesegError) else None
     return message or str(error) or type(error).__name__
 

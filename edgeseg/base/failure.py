@@ -1,4 +1,4 @@
-"""Why a command has failed, for the process that started it: a file beside its exit code.
+"""The reason why a command failed, in a file for the process that started it.
 
 EDGESEG_FAILURE_FILE=FILE edgeseg export-backbone ...    {"failed": sentence}, where it fails
 """
@@ -14,7 +14,7 @@ FAILURE_FILE = "EDGESEG_FAILURE_FILE"
 
 
 def write_failure(sentence: str) -> None:
-    """Write the sentence for whoever has asked for it."""
+    """Write the sentence to the file that the environment names, if it names one."""
     name = os.environ.get(FAILURE_FILE)
     if name:
         with suppress(OSError):  # the sentence is printed too
@@ -22,7 +22,7 @@ def write_failure(sentence: str) -> None:
 
 
 def read_failure(path: Path) -> str | None:
-    """Read what the command has written; None: it ended without a word."""
+    """Read what the command wrote; None if it wrote nothing."""
     try:
         return str(parse_object(read_bounded(path))["failed"])
     except (OSError, Malformed, KeyError):

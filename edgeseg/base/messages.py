@@ -53,7 +53,7 @@ class Message:
         return self.text()
 
     def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
-        """The sentence in a language, settings written as `say` does it."""
+        """Return the sentence in a language; `say` writes its settings."""
 
         def value(name: str, form: str) -> str:
             part = self.values[name]
@@ -67,7 +67,7 @@ class Message:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, from which `from_json` makes it again."""
+        """Return plain values, from which `from_json` makes the message again."""
         return {
             "key": self.key,
             "values": {name: _plain(each) for name, each in self.values.items()},
@@ -75,7 +75,7 @@ class Message:
 
     @classmethod
     def from_json(cls, plain: Any) -> "Message":
-        """Read what to_json gave; what is no sentence of this version is a KeyError."""
+        """Read what `to_json` gave; a KeyError if this version has no such sentence."""
         match plain:
             case {"key": str(key), "values": dict(values)}:
                 return cls(key, **{name: _value(each) for name, each in values.items()})
@@ -86,7 +86,7 @@ Words = Message | str  # a keyed sentence, or one that has no key and stays in i
 
 
 def read_words(plain: Any) -> Words:
-    """Read a message, or words; what is neither, or no message of this version, as it stands."""
+    """Read a message or a text; anything else becomes a text, as it stands."""
     try:
         return plain if isinstance(plain, str) else Message.from_json(plain)
     except KeyError:
@@ -105,13 +105,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     no_number = isinstance(value, float) and not math.isfinite(value)
-    return str(value) if no_number else value  # JSON has none for it
+    return str(value) if no_number else value  # JSON has no NaN and no infinity
 
 
 class Sentence(str):
-    """A text that keeps its parts, for who passes one on: a note, a reason, a piece of an error.
+    """A text that keeps its parts where it is passed on: a note, a reason, a piece of an error.
 
-    It is its English words, settings as a Python program has them; `text` writes them otherwise.
+    As a text it is English, with settings as a Python program writes them; `text` writes it in
+    another language or with other settings.
     """
 
     parts: tuple[object, ...]
@@ -122,7 +123,7 @@ class Sentence(str):
         return sentence
 
     def text(self, say: Say = str, *, language: str = ENGLISH) -> str:
-        """The words, with settings written as `say` does it."""
+        """Return the text in a language; `say` writes its settings."""
         return "".join(write(part, say, language=language) for part in self.parts)
 
 
@@ -147,6 +148,6 @@ def sentences() -> dict[str, dict[str, str]]:
 
 @cache
 def places(key: str) -> frozenset[str]:
-    """The names of the values in a sentence."""
+    """Return the names of the values in a sentence."""
     parsed = Formatter().parse(sentences()[key][ENGLISH])
     return frozenset(name for _, name, _, _ in parsed if name is not None)

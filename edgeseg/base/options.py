@@ -150,7 +150,7 @@ def was_typed(name: str) -> bool:
 
 
 def say_options(params: Iterable[click.Parameter]) -> Say:
-    """How a command writes settings: `max_bad=2` is `--max-bad 2`.
+    """Return how a command writes settings: `max_bad=2` is `--max-bad 2`.
 
     A setting that cannot be typed there stays as it is.
     """

@@ -55,7 +55,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def finite(value: float | None) -> float | None:
-    """Give a number as JSON can hold it, which has no word for NaN and infinity."""
+    """Return a number as JSON can hold it, which has no NaN and no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 

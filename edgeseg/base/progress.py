@@ -26,22 +26,22 @@ class Progress(Protocol):
 
 
 class Steps(Protocol):
-    """Wraps a loop that has a keyed name."""
+    """A wrapper of loops, like Progress, whose label is a message."""
 
     def __call__(self, items: Iterable[Item], *, length: int, label: Message) -> Iterator[Item]:
-        """Yield the items, telling someone how far it is."""
+        """Yield the items and show progress."""
         ...
 
 
 class Listener(Protocol):
-    """Hears notes and progress as messages, where they have a key."""
+    """A receiver of notes and progress, as messages where they have a key."""
 
     def note(self, text: Words) -> None:
         """Take a line about what is going on."""
         ...
 
     def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
-        """Yield the items, telling someone how far it is."""
+        """Yield the items and show progress."""
         ...
 
 

@@ -38,7 +38,7 @@ class ImageOptions:
     quiet: bool = same_as(Shared, "quiet")
 
     def fit_options(self) -> FitOptions:
-        """What a fit takes of them."""
+        """Return these options in the record that a fit takes."""
         note, progress = listeners(quiet=self.quiet)
         return FitOptions(
             batch_size=self.batch_size,
@@ -80,7 +80,7 @@ class FittedImageOptions(ImageOptions):
     group_by: str = same_as(Shared, "group_by")
 
     def fit_options(self) -> FitOptions:
-        """What a fit takes of them."""
+        """Return these options in the record that a fit takes."""
         by = GroupBy(text=self.group_by)
         return replace(super().fit_options(), device=self.device, group_by=by)
 

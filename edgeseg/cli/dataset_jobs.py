@@ -52,7 +52,7 @@ class FitOutcome:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self) | {"suspects": None if self.suspects is None else list(self.suspects)}
 
     def cells(self) -> tuple[str, ...]:

@@ -12,15 +12,7 @@ import click
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import (
-    FILE,
-    FOLDER,
-    PATH,
-    Numbers,
-    Shared,
-    listeners,
-    was_typed,
-)
+from edgeseg.base.options import FILE, FOLDER, PATH, Numbers, Shared, listeners, was_typed
 from edgeseg.base.progress import Note, Progress
 from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
 from edgeseg.data.datasets import Dataset, open_dataset
@@ -117,7 +109,7 @@ class ExportWishes:
 
 
 def _engine_options(**values: Any) -> EngineOptions | None:
-    """Settings of the TensorRT builder; None without --trt."""
+    """Return the settings of the TensorRT builder; None without --trt."""
     if click.get_current_context().params["trt"]:
         return EngineOptions(**values)
     lost = next(filter(was_typed, values), None)

@@ -219,12 +219,12 @@ class FitSettings:
     )
 
     def config(self, base: FitConfig | None = None) -> FitConfig:
-        """Settings of the fit: the preset's, and those that were typed. `plan` adds the tiles.
+        """Return the settings: the preset's, and those that were typed. `plan` adds the tiles.
 
         `base` has the settings of a backbone's graph, which take the place of a preset.
         """
-        said = {item.name: getattr(self, item.name) for item in fields(self)}
-        given = {name: value for name, value in said.items() if value is not None}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        given = {name: value for name, value in values.items() if value is not None}
         tile, overlap, tiles = (given.pop(name, None) for name in ("tile", "overlap", "tiles"))
         given.pop("weights", None)
         geometry = _geometry(*(given.pop(name, None) for name in ("roi", "ignore", "locate")))

@@ -136,7 +136,7 @@ class LazyGroup(NearestGroup):
 
 
 def _origin(error: BaseException) -> str:
-    """First line of the error that caused this one."""
+    """Return the first line of the error that caused this one."""
     if error.__cause__ is not None:
         return _origin(error.__cause__)
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -149,7 +149,7 @@ def _stop(ctx: click.Context, reason: str, *, exit_code: int = 1) -> NoReturn:
 
 
 def _params(command: click.Command | None) -> Iterator[click.Parameter]:
-    """Parameters of a command and of all commands in it: click no longer knows which one ran."""
+    """Yield the parameters of a command and of all in it: click does not say which one ran."""
     if command is not None:
         yield from command.params
     if isinstance(command, click.Group):
@@ -174,6 +174,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the `edgeseg` script."""
+    """Run the command line: the entry point of the `edgeseg` script."""
     # click leaves colours out by itself where the output is no terminal.
     cli(prog_name="edgeseg", color=False if os.environ.get("NO_COLOR") else None)

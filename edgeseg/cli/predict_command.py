@@ -24,11 +24,7 @@ from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import (
-    JudgedPrediction,
-    is_alarming,
-    words_of,
-)
+from edgeseg.decision.judgement import JudgedPrediction, is_alarming, oddness_of
 from edgeseg.decision.prediction import Region
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -96,16 +92,16 @@ class PredictionRow:
         return math.inf if self.score is None else self.score
 
     def text(self) -> str:
-        """One line of text for people."""
+        """Return one line of text for people."""
         if self.error is not None:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
         why = "" if self.doubt is None else f" ({self.doubt})"
-        odd = "" if self.p_value is None or self.doubt else f", {words_of(self.p_value)}"
+        odd = "" if self.p_value is None or self.doubt else f", {oddness_of(self.p_value)}"
         return f"{self.path}: {self.verdict}{why}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         facts: dict[str, Any] = {
             "image": str(self.path),
             "score": self.score,

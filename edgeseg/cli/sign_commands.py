@@ -115,10 +115,10 @@ def chain_of(path: Path) -> dict[str, str]:
         return {name: digest for each in models for name, digest in chain_of(each).items()}
     if path.suffix not in MODEL_SUFFIXES:
         return {}
-    told = file_metadata(path)
-    chain = {"artefact_sha256": told.artefact_sha256}
-    if path.suffix in PLAN_SUFFIXES and told.onnx_sha256 is not None:
-        chain["onnx_sha256"] = told.onnx_sha256
+    metadata = file_metadata(path)
+    chain = {"artefact_sha256": metadata.artefact_sha256}
+    if path.suffix in PLAN_SUFFIXES and metadata.onnx_sha256 is not None:
+        chain["onnx_sha256"] = metadata.onnx_sha256
     return {name: value for name, value in chain.items() if value}
 
 

@@ -14,14 +14,7 @@ import click
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import (
-    FILE,
-    PATH,
-    RegistryName,
-    listeners,
-    quiet_option,
-    trust_option,
-)
+from edgeseg.base.options import FILE, PATH, RegistryName, listeners, quiet_option, trust_option
 from edgeseg.base.progress import Note
 from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import same_as, takes, typed

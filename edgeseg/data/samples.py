@@ -15,12 +15,7 @@ from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
 from edgeseg.vision.ignored import hidden_of, paint_ignored
-from edgeseg.vision.images import (
-    read_mask,
-    read_mask_stack,
-    read_video_frame,
-    read_with_bits,
-)
+from edgeseg.vision.images import read_mask, read_mask_stack, read_video_frame, read_with_bits
 from edgeseg.vision.picture_size import MAX_PIXELS
 
 GOOD = "good"

@@ -95,9 +95,9 @@ def chance(score: float, good: ScoreStatistics) -> float | None:
     return p_value(score, good.values) if good.scores else None
 
 
-def words_of(chance: float | None) -> str | None:
-    """Write a p-value in words."""
-    return None if chance is None else oddness(chance)
+def oddness_of(p: float | None) -> str | None:
+    """Write a p-value in words; None where there is none."""
+    return None if p is None else oddness(p)
 
 
 def mark_pixels(
@@ -189,7 +189,7 @@ class JudgedPrediction(Prediction):
     @property
     def oddness(self) -> str | None:
         """The p-value in words: "one good part in 180 looks this odd"."""
-        return words_of(self.p_value)
+        return oddness_of(self.p_value)
 
 
 def judge(

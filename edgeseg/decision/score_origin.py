@@ -13,13 +13,14 @@ OriginKind = Literal["split", "cross", "earlier", "copies", "fitted", "best_f1"]
 class ScoreOrigin:
     """How the scores of good images were obtained.
 
-    split: by the final model, which was not fitted on them. cross: each by a model without it.
-    earlier: by models of before an update. copies: they are near-copies of fitted images.
-    fitted: they were fitted on. best_f1: as ever, but the threshold was chosen with anomalies.
+    split: by the final model, which was not fitted on them. cross: each by a model that was fitted
+    without it. earlier: by the models before an update. copies: by the final model, which was
+    fitted on near-copies of them. fitted: by the final model, which was fitted on them. best_f1: in
+    any of these ways, and the threshold was chosen with the help of anomalies.
     """
 
     kind: OriginKind
-    folds: int | None = None  # of cross; None: not told
+    folds: int | None = None  # of cross; None: not known
     new_images: int | None = None  # of cross after an update: so many were judged, the added ones
     earlier_models: int = 0  # whose scores count too
     anomalies: int | None = None  # of best_f1

@@ -11,7 +11,7 @@ _QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
 def middle_and_spread(values: NDArray[np.floating[Any]]) -> tuple[Any, Any]:
-    """Median and median absolute deviation along the last axis: a few odd values move neither.
+    """Return median and median absolute deviation along the last axis: few odd values move neither.
 
     The factor makes the deviation of normal values their standard deviation.
     """

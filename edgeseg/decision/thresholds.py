@@ -59,7 +59,7 @@ class Thresholds:
         return self.method if self.choice is None else self.choice.words
 
     def to_dict(self) -> JsonObject:
-        """Plain values for people and their programs: what files keep, and its words."""
+        """Return plain values: what files keep, and the words that say how it was obtained."""
         return asdict(self) | {"method": self.method}
 
     def with_score(self, score: float) -> "Thresholds":

@@ -54,8 +54,8 @@ def mistakes(
     evaluation: Evaluation, good_scores: Sequence[float] | NDArray[np.floating[Any]]
 ) -> tuple[Mistake, ...]:
     """Return all mistakes, the farthest from the threshold first."""
-    told = evaluation
-    rows = zip(told.verdicts, told.scores, told.labels, told.kinds, told.paths, strict=True)
+    found = evaluation
+    rows = zip(found.verdicts, found.scores, found.labels, found.kinds, found.paths, strict=True)
     wrong = [
         Mistake(
             error=error,
@@ -68,7 +68,7 @@ def mistakes(
         for verdict, score, label, kind, path in rows
         if (error := error_of(verdict, label=label))
     ]
-    wrong.sort(key=lambda each: -distance_of(each.score, each.verdict, told.threshold))
+    wrong.sort(key=lambda each: -distance_of(each.score, each.verdict, evaluation.threshold))
     return tuple(wrong)
 
 

@@ -10,13 +10,7 @@ from edgeseg.base.memory_limit import address_space_left
 from edgeseg.base.progress import Note
 from edgeseg.config import AUTO, FitConfig
 from edgeseg.data.samples import frames_at_once
-from edgeseg.fitting.memory import (
-    check_limit,
-    check_memory,
-    machine_bytes,
-    size_step,
-    with_moments,
-)
+from edgeseg.fitting.memory import check_limit, check_memory, machine_bytes, size_step, with_moments
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import backbone_spec, embedded_features

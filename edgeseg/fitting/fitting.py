@@ -4,7 +4,7 @@ settings, images -> where parts lie, backbone and W: the feature space        sp
 images -> backbone -> W'x: embeddings; all go into moments, some are kept     image_pass
 moments -> windows of cells -> covariances, inverted: factors -> the model    model/windows
 kept embeddings -> scores by models without them -> threshold                 held_out
-settings, weights, W, factors, moments, threshold -> artefact                 artefact
+settings, weights, W, factors, moments, threshold -> artefact                 model/artefact
 """
 
 import platform
@@ -58,7 +58,7 @@ def fit(
     reference: Path | None = None,
     screen: Screen | None = None,
 ) -> Artefact:
-    """Fit the Gaussian of every location on the good images of a dataset: the one way to a model.
+    """Fit the Gaussian of every location on the good images of a dataset.
 
     With a group of processes each goes through its share, and all return the same artefact.
     Where parts are followed, places are named at the part of `reference`, by default the first

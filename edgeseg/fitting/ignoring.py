@@ -89,12 +89,14 @@ def _geometry(
     if known is None:
         raise UsageError(
             "the model does not know the size of the camera's pictures, in whose pixels regions "
-            "are; give it: camera=HEIGHTxWIDTH"
+            "are; give it: ",
+            Setting("camera_hw", "HEIGHTxWIDTH"),
         )
     if camera_hw is not None and camera_hw != known:
         raise UsageError(
-            f"camera={camera_hw[0]}x{camera_hw[1]}: the model was fitted on pictures of "
-            f"{known[0]}x{known[1]} (height x width); leave it out"
+            Setting("camera_hw", f"{camera_hw[0]}x{camera_hw[1]}"),
+            f": the model was fitted on pictures of {known[0]}x{known[1]} (height x width); "
+            "leave it out",
         )
     return replace(geometry, camera_hw=known, uncounted=regions)
 

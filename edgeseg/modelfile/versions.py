@@ -25,13 +25,7 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import lock_folder, sync, temporary_folder, write_json
 from edgeseg.base.leftovers import remove, sweep, temporary_name
 from edgeseg.base.messages import Words
-from edgeseg.base.plain import (
-    LONGEST_JSON,
-    JsonObject,
-    Malformed,
-    parse_object,
-    read_bounded,
-)
+from edgeseg.base.plain import LONGEST_JSON, JsonObject, Malformed, parse_object, read_bounded
 
 NEXT = ".next"
 _LIST = "change.json"  # in it: names, and under which name what is replaced stays

@@ -228,7 +228,7 @@ class ProgressWriter:
             self._out.flush()
 
     def fail(self, error: EdgesegError) -> None:
-        """The last line of a job that has failed."""
+        """Write why the job failed, as its last line."""
         self.tell(failed=error.to_json())
 
     def at(self, share: float, sentence: Message) -> None:

@@ -154,9 +154,9 @@ class Camera:
             self._reader.fire()
         if self.spec.trigger != "hardware" or newest is None:
             newest = self._first(lambda frame: frame.grabbed_ns > asked_ns)
-        told = self.facts()
-        if newest is None or not told["ok"]:  # what a lost camera showed last is not now
-            raise RuntimeFailure(Message("camera_no_frame", why=told["sentence"]))
+        facts = self.facts()
+        if newest is None or not facts["ok"]:  # what a lost camera showed last is not now
+            raise RuntimeFailure(Message("camera_no_frame", why=facts["sentence"]))
         return rgb(newest)
 
     @property
@@ -181,7 +181,7 @@ class Camera:
             return self._newest if is_there() else None
 
     def facts(self) -> dict[str, object]:
-        """Facts of the camera for `state`."""
+        """Return the facts of the camera for `state`."""
         self._reader.check_stall(time.monotonic())
         newest, ok = self._newest, self._reader.connected
         height, width = (0, 0) if newest is None else newest.image_hwc.shape[:2]
@@ -194,7 +194,7 @@ class Camera:
         }
 
     def meters(self) -> dict[str, object]:
-        """Meters of the newest frames; empty before the first."""
+        """Return the meters of the newest frames; empty before the first."""
         return self._meters.facts()
 
     def _sentence(self, ok: bool) -> Words:

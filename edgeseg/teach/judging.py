@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 
 from edgeseg.base.messages import Message
-from edgeseg.decision.operating_point import (
-    OperatingPoint,
-    guarantee,
-    operating_point,
-    p_value,
-)
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, operating_point, p_value
 from edgeseg.decision.prediction import above
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.report import FitReport

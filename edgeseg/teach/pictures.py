@@ -18,13 +18,7 @@ from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
 from edgeseg.teach.thumbnails import ThumbnailCache
-from edgeseg.vision.images import (
-    check_pixels,
-    decode_image,
-    images_in,
-    read_image,
-    write_image,
-)
+from edgeseg.vision.images import check_pixels, decode_image, images_in, read_image, write_image
 from edgeseg.vision.picture_size import MAX_PIXELS, picture_size
 
 _ORIGINS = "origins.json"  # in removed/: where each came from
@@ -187,7 +181,7 @@ class Pictures:
         return [folder / name for name in self.list.names(kind) if ours.fullmatch(name)]
 
     def _names_of_removed(self, kind: Kind) -> dict[str, str]:
-        """Names of the pictures removed from a kind, by the hash of their pixels."""
+        """Return the names of the pictures removed from a kind, by the hash of their pixels."""
         origins, found = self._origins(), {}
         for path in images_in(self._project.pictures("removed")):
             if origins.get(path.name, "good") == kind:

@@ -232,10 +232,10 @@ class Project:
         """Read all history lines, the oldest first; a line cut by a power failure is left out."""
         path = self.folder / "history.jsonl"
         try:
-            told = path.stat()
+            status = path.stat()
         except OSError:
             return []
-        key = (told.st_size, told.st_mtime_ns, told.st_ino)  # lines are only added
+        key = (status.st_size, status.st_mtime_ns, status.st_ino)  # lines are only added
         if self._read[0] != key:
             self._read = key, list(_lines(path))
         return list(self._read[1])
@@ -248,7 +248,7 @@ def corners(box: Box) -> Polygon:
 
 
 def history_line(event: str, **facts: Any) -> dict[str, Any]:
-    """What happened now, as JSON can carry it."""
+    """Return a line of the history, dated now, as JSON can carry it."""
     plain = {
         name: fact.to_json() if isinstance(fact, Message) else fact for name, fact in facts.items()
     }

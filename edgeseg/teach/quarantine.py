@@ -52,7 +52,7 @@ class Selection:
 
 
 def quota(fitted: int) -> int:
-    """Number of pictures that one learning may take."""
+    """Return the number of pictures that one learning may take."""
     return max(LEAST_QUOTA, math.floor(MOST_SHARE * fitted))
 
 

@@ -10,13 +10,7 @@ from typing import Any
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
-from edgeseg.teach.project import (
-    Kind,
-    Project,
-    ProjectSettings,
-    RegionSettings,
-    is_picture_name,
-)
+from edgeseg.teach.project import Kind, Project, ProjectSettings, RegionSettings, is_picture_name
 from edgeseg.vision.images import images_in
 from edgeseg.vision.picture_size import picture_size
 

@@ -358,6 +358,6 @@ class TeachService(LearnService):
 
 
 def _with_words(line: Facts) -> Facts:
-    """A line of the history with what is said in it."""
+    """Return a line of the history with its sentences as messages."""
     said = {name: read_words(line[name]) for name in ("why", "lost") if line.get(name)}
     return {**line, **said}

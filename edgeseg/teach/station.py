@@ -169,7 +169,7 @@ class TeachStation:
         }
 
     def picture(self) -> NDArray[np.uint8] | None:
-        """The newest whole frame, RGB; None before the first."""
+        """Return the newest whole frame, RGB; None before the first."""
         result = self.watch.newest
         if result is None:
             return None

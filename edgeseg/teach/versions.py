@@ -39,11 +39,7 @@ from edgeseg.runtime.recipes.open_judge import check_recipe, open_judge
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
-from edgeseg.runtime.recipes.versions import (
-    keep_version,
-    stage_model,
-    version_before,
-)
+from edgeseg.runtime.recipes.versions import keep_version, stage_model, version_before
 from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
 from edgeseg.teach.judging import per_thousand, point
 from edgeseg.teach.project import Project
@@ -225,10 +221,8 @@ class Versions:
             return False
         if file_sha256(one) != file_sha256(other):
             return False
-        told = [file_metadata(model) for model in (one, other)]
-        return told[0].threshold == told[1].threshold and (
-            told[0].ignored_here == told[1].ignored_here
-        )
+        ours, theirs = file_metadata(one), file_metadata(other)
+        return ours.threshold == theirs.threshold and ours.ignored_here == theirs.ignored_here
 
     def _is_before(self, model: Path) -> bool:
         with suppress(EdgesegError):

@@ -325,7 +325,7 @@ def _json_reply(value: object) -> Answer:
 
 
 def for_page(value: Any) -> Any:
-    """Plain values: messages in words, with their keys and values as `NAME_said` beside them."""
+    """Return plain values: messages in words, their keys and values as `NAME_said` beside them."""
     if isinstance(value, Message):
         return str(value)
     if isinstance(value, list | tuple):
@@ -340,7 +340,7 @@ def for_page(value: Any) -> Any:
 
 
 def _keys(value: object) -> Any:
-    """What is said by a message or by a list of them; None: neither."""
+    """Return keys and values of a message or of a list of them; None for anything else."""
     if isinstance(value, Message):
         return value.to_json()
     messages = value if isinstance(value, list) else []

@@ -125,7 +125,7 @@ class GoodAppearance:
         )
 
     def to_dict(self) -> JsonObject:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
     @property

@@ -24,11 +24,7 @@ from edgeseg.base.messages import Sentence, Setting
 from edgeseg.runtime.adapters.opcua_server import came_ns, make_server
 from edgeseg.runtime.adapters.seen_requests import MAX_REQUEST, RequestReused, SeenRequests
 from edgeseg.runtime.events.codes import State
-from edgeseg.runtime.station.records import (
-    StationResult,
-    StationStatus,
-    job_key,
-)
+from edgeseg.runtime.station.records import StationResult, StationStatus, job_key
 from edgeseg.runtime.station.station import Station
 
 OpcUaNodes = dict[str, Any]  # by name; asyncua has no types

@@ -9,11 +9,7 @@ from edgeseg.base.messages import Setting
 from edgeseg.base.plain import LONGEST_JSON, Malformed
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.file_reading import DISK, Files
-from edgeseg.modelfile.metadata import (
-    PLAN_SUFFIXES,
-    Decision,
-    ModelMetadata,
-)
+from edgeseg.modelfile.metadata import PLAN_SUFFIXES, Decision, ModelMetadata
 from edgeseg.modelfile.versions import Change, newest
 from edgeseg.runtime.backends.onnx_properties import graph_sha256, property_text
 

@@ -27,11 +27,7 @@ from edgeseg.runtime.recipes.approval import (
     master_files,
     read_approval,
 )
-from edgeseg.runtime.recipes.check_record import (
-    CheckRecord,
-    MistakeRate,
-    PictureCheck,
-)
+from edgeseg.runtime.recipes.check_record import CheckRecord, MistakeRate, PictureCheck
 from edgeseg.runtime.recipes.master_part import MasterLook, compare_master
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.scoring.meters import StreamMeters

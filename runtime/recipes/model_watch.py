@@ -9,27 +9,13 @@ from dataclasses import dataclass
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure
 from edgeseg.base.messages import Sentence
-from edgeseg.runtime.recipes.approval import (
-    Approval,
-    read_approval,
-    write_approval,
-)
-from edgeseg.runtime.recipes.changeover import (
-    ActiveRecipe,
-    Changeover,
-    LineContext,
-    StuckError,
-)
+from edgeseg.runtime.recipes.approval import Approval, read_approval, write_approval
+from edgeseg.runtime.recipes.changeover import ActiveRecipe, Changeover, LineContext, StuckError
 from edgeseg.runtime.recipes.check_record import write_record
 from edgeseg.runtime.recipes.golden_check import RecipeJudge, approve, check_golden, prove
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.versions import keep_version
-from edgeseg.runtime.recipes.warm_sessions import (
-    FileStates,
-    WarmModel,
-    WarmSessions,
-    file_states,
-)
+from edgeseg.runtime.recipes.warm_sessions import FileStates, WarmModel, WarmSessions, file_states
 
 EVERY_S = 1.0  # between looks at the files, and how long they must be at rest
 

@@ -69,12 +69,12 @@ def check_movable(model: Path) -> None:
 
 def version_of(recipe: Recipe) -> Version:
     """Describe the model in the folder now; a damaged file is raised."""
-    told = file_metadata(recipe.model, files=recipe.files).to_json()
+    metadata = file_metadata(recipe.model, files=recipe.files).to_json()
     return Version(
         when=utc_time(),
         model=recipe.model.name,
         model_sha256=recipe.files.sha256(recipe.model),
-        decided_sha256=hashlib.sha256(told.encode()).hexdigest(),
+        decided_sha256=hashlib.sha256(metadata.encode()).hexdigest(),
     )
 
 

@@ -45,15 +45,15 @@ def source_texts(options: StreamOptions) -> list[str]:
 def _with_trigger(text: str, trigger: str) -> str:
     if text.partition(":")[0] != "aravis":
         return text
-    told = AravisOptions.parse(text)
+    camera = AravisOptions.parse(text)
     if trigger == "hardware" and "trigger=" not in text:
         return f"{text}{'' if text.endswith(':') else ','}trigger=hardware"
-    if trigger == "hardware" and told.trigger != "hardware":
+    if trigger == "hardware" and camera.trigger != "hardware":
         raise UsageError(
             Setting("trigger", "hardware"),
             f": {text} has a trigger of its own; leave one of them out",
         )
-    if told.trigger == "software" and trigger in (FREE, "part"):
+    if camera.trigger == "software" and trigger in (FREE, "part"):
         raise UsageError(
             Setting("trigger", trigger),
             f": {text} waits for software to trigger it, and nobody does; expected one of "
@@ -97,8 +97,8 @@ class Line:
     def intake(self, buffer: FrameBuffer) -> Intake:
         """Return the intake in front of the buffer."""
         kind, options = TRIGGERS[self._options.trigger], self._options
-        told = options.sinks.of(kind.record)
-        setup = TriggerSetup(told=told, roi=options.roi, fired=self._fired)
+        own = options.sinks.of(kind.record)
+        setup = TriggerSetup(options=own, roi=options.roi, fired=self._fired)
         return kind.intake(buffer, self.station, setup)
 
     def attach(self, pipeline: Pipeline) -> None:

@@ -12,11 +12,7 @@ from edgeseg.base.progress import Note
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.ran_versions import remember_ran
-from edgeseg.runtime.recipes.changeover import (
-    ActiveRecipe,
-    Changeover,
-    LineContext,
-)
+from edgeseg.runtime.recipes.changeover import ActiveRecipe, Changeover, LineContext
 from edgeseg.runtime.recipes.model_watch import ModelWatch
 from edgeseg.runtime.recipes.recipe import Recipe
 from edgeseg.runtime.recipes.store import RecipeStore

@@ -35,7 +35,7 @@ class NoTriggerOptions:
 class TriggerSetup:
     """The options that an intake is made from."""
 
-    told: Any  # the record of its kind
+    options: Any  # the record of its kind
     roi: str | None  # the part of the frame that is looked at
     fired: bool = False  # the camera takes a frame when software asks
 
@@ -117,14 +117,14 @@ class PartOptions:
 def _part(buffer: "FrameBuffer", station: "Station", setup: TriggerSetup) -> "Intake":
     from edgeseg.runtime.triggers.part import make_intake
 
-    told: PartOptions = setup.told
+    options: PartOptions = setup.options
     return make_intake(
         buffer,
         station,
         roi=setup.roi,
-        area=told.part_area,
-        votes=told.votes(),
-        empty=told.part_empty,
+        area=options.part_area,
+        votes=options.votes(),
+        empty=options.part_empty,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import severity_of, words_of
+from edgeseg.decision.judgement import oddness_of, severity_of
 from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 from edgeseg.runtime.station.records import NO_TRACE
@@ -45,7 +45,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "reason": result.reason,
         "doubt": result.doubt.kind.value if result.doubt and not result.refusal else None,
         "p_value": result.p_value,
-        "oddness": words_of(result.p_value),
+        "oddness": oddness_of(result.p_value),
         "alarm": result.alarm,
         "regions": [
             {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import words_of
+from edgeseg.decision.judgement import oddness_of
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
 from edgeseg.vision.images import encode_jpeg
@@ -118,7 +118,7 @@ def _summary(number: int, result: FrameResult) -> dict[str, object]:
         "score": finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
-        "oddness": words_of(result.p_value),
+        "oddness": oddness_of(result.p_value),
         "reason": result.reason,  # why there is no verdict
         "region_count": result.region_count,
         "picture": f"/alarms/{number}.jpg",

@@ -14,7 +14,7 @@ from importlib.resources import files
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import words_of
+from edgeseg.decision.judgement import oddness_of
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
@@ -312,7 +312,7 @@ class PageSink:
             "score": finite(score),
             "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
-            "oddness": words_of(newest.p_value) if newest is not None else None,
+            "oddness": oddness_of(newest.p_value) if newest is not None else None,
             "reason": newest.reason if newest is not None else "",
             "regions": newest.region_count if newest is not None else 0,
             "severity": newest.severity if newest is not None else None,

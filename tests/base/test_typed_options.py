@@ -9,14 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgeseg.base.options import FILE, SIZE, Names
-from edgeseg.base.typed_options import (
-    REQUIRED,
-    GroupedCommand,
-    options_of,
-    same_as,
-    takes,
-    typed,
-)
+from edgeseg.base.typed_options import REQUIRED, GroupedCommand, options_of, same_as, takes, typed
 from edgeseg.runtime.settings.adapter_kinds import ADAPTERS
 
 

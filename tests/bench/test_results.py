@@ -83,7 +83,7 @@ def test_paper() -> None:
     assert tuple(findings.sentences()) == report.findings
 
 
-@pytest.mark.parametrize("name", ["compare", "peers", "paper", "precision", "precision/more"])
+@pytest.mark.parametrize("name", ["compare", "peers", "paper"])
 def test_the_text_is_that_of_the_values(name: str) -> None:
     report, _ = read(name)
     assert (RESULTS / name / "report.md").read_text(encoding="utf-8") == report.markdown()

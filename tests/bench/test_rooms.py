@@ -6,10 +6,7 @@ from tests.support.house import imported, modules
 
 MODULES = modules()
 # Each imports only those before it.
-ROOMS = (
-    *("harness", "latency", "compare", "fit_cost", "paper", "demo"),
-    *("choices", "results"),
-)
+ROOMS = ("harness", "latency", "compare", "fit_cost", "paper", "demo", "choices", "results")
 BENCH = [name for name in MODULES if name.startswith("edgeseg.bench.")]
 
 

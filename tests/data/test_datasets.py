@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeseg.base.errors import DatasetError, UsageError
-from edgeseg.data.datasets import (
-    Dataset,
-    Sample,
-    load_batches,
-    open_dataset,
-    split_holdout,
-)
+from edgeseg.data.datasets import Dataset, Sample, load_batches, open_dataset, split_holdout
 from tests.support.dataset_files import relative, write_mask, write_picture
 
 

@@ -8,12 +8,7 @@ import pytest
 from edgeseg.base.errors import DatasetError
 from edgeseg.data import mstc as campus
 from edgeseg.data.datasets import load_batches, open_dataset, read_sample
-
-
-def write_picture(path: Path, *, value: int = 100, size_hw: tuple[int, int] = (12, 10)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    assert cv2.imwrite(str(path), np.full((*size_hw, 3), value, np.uint8))
-    return path
+from tests.support.dataset_files import write_picture
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from edgeseg.decision.judgement import (
     judge_areas,
     mark_pixels,
     marked_regions,
+    oddness_of,
     severity_of,
     verdict_on,
-    words_of,
 )
 from edgeseg.decision.operating_point import conformal_threshold
 from edgeseg.decision.prediction import MAX_REGIONS, Prediction, Region, find_regions
@@ -94,8 +94,8 @@ def test_a_p_value_and_the_verdict_agree():
 def test_nothing_is_said_of_what_is_not_known():
     unknown = ScoreStatistics(count=5, mean=1.0, std=1.0, min=0.0, max=2.0)
     assert chance(3.0, unknown) is None
-    assert words_of(None) is None
-    assert words_of(1 / 180) == "one good part in 180 looks this odd"
+    assert oddness_of(None) is None
+    assert oddness_of(1 / 180) == "one good part in 180 looks this odd"
 
 
 @pytest.mark.parametrize("values", [(1.0, 3.0, 2.0), (1.0, 2.0)])

@@ -22,18 +22,8 @@ from tests.endurance.recipe_jobs import (
     recipe_facts,
     replaced_model,
 )
-from tests.endurance.stream_jobs import (
-    hurried,
-    is_whole_log,
-    stream_arguments,
-    stream_facts,
-)
-from tests.endurance.teach_jobs import (
-    KEPT,
-    is_mended,
-    make_projects,
-    model_that_runs,
-)
+from tests.endurance.stream_jobs import hurried, is_whole_log, stream_arguments, stream_facts
+from tests.endurance.teach_jobs import KEPT, is_mended, make_projects, model_that_runs
 
 _SIZE = 96
 FIT = (

@@ -1,4 +1,4 @@
-"""Kills and faults: the studies see what is lost, and a few real rounds lose nothing."""
+"""Kills and faults: the runs see what is lost, and a few real rounds lose nothing."""
 
 import json
 import os

@@ -3,14 +3,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
-from edgeseg.evaluation.panels import (
-    DECISION,
-    PAPER,
-    TRUTH,
-    contact_sheet,
-    heat,
-    render_panel,
-)
+from edgeseg.evaluation.panels import DECISION, PAPER, TRUTH, contact_sheet, heat, render_panel
 from edgeseg.vision.images import read_image, read_mask
 from tests.support.decision_tile import outlined
 

@@ -98,7 +98,7 @@ def test_a_static_graph(tmp_path: Path, schema: Any) -> None:
 def test_the_metadata_travel_along(tmp_path: Path, schema: Any) -> None:
     onnx = tmp_path / "part.onnx"
     plain = write_graph(onnx)
-    metadata = replace(plain, threshold=replace(plain.threshold, method='a "b"\\ \n é'))
+    metadata = replace(plain, name='a "b"\\ \n é')
     folder = write_triton(onnx, tmp_path, metadata=metadata, name="line-1")
     assert folder.name == "line-1"
     told = ModelMetadata.from_json(

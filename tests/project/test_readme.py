@@ -12,15 +12,7 @@ from edgeseg.bench.results.tables import BLOCKS
 from edgeseg.cli.group import COMMANDS
 from tests.support import HANGS_S
 from tests.support.commands import succeed
-from tests.support.documents import (
-    DOCUMENTS,
-    REPO,
-    blocks,
-    links,
-    parse_command,
-    section,
-    text_of,
-)
+from tests.support.documents import DOCUMENTS, REPO, blocks, links, parse_command, section, text_of
 
 README = text_of("README.md")
 # What cannot be run in a test, by the words that show it.

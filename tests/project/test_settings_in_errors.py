@@ -32,7 +32,6 @@ KEYS = {
     "edgeseg.runtime.recipes.recipe": {"number"},
     "edgeseg.runtime.recipes.store": {"number"},
     "edgeseg.runtime.recipes.versions": {"model"},
-    "edgeseg.teach.camera": {"trigger"},
 }
 COMMAND = re.compile(r"`[^`]*`|--rdzv-endpoint")  # to be typed as it stands, or torchrun's own
 

@@ -16,7 +16,7 @@ from onnx import ModelProto
 from torch import nn
 
 from edgeseg.config import FitConfig
-from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import KINDS, SceneGenerator
 from edgeseg.export import onnx_export as api
 from edgeseg.export.graph import GraphOptions, build_graph
@@ -148,12 +148,3 @@ def reference(config: FitConfig, images: NDArray[np.uint8]) -> dict[str, NDArray
         rows = [model(torch.from_numpy(image[None])) for image in images]
     values = [torch.cat(parts).numpy() for parts in zip(*rows, strict=True)]
     return dict(zip(("map", "score", "grid"), values, strict=True))
-
-
-def data_with_model(out: Path, config: FitConfig) -> Dataset:
-    """The data, with its model in OUT/models, where studies of precisions look for it."""
-    dataset = open_dataset(data())
-    path = out / "models" / f"{dataset.name}-{config.backbone}.edgeseg"
-    path.parent.mkdir()
-    save_artefact(artefact(config), path)
-    return dataset

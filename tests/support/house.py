@@ -65,8 +65,7 @@ DEVICE_COMMANDS = {
 }
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,
 # but for the modules that hold the network itself.
-TEACHING = {"data", "data.synthetic", "model", "evaluation", "fitting"}
-TEACHING |= {"teach"}
+TEACHING = {"data", "data.synthetic", "model", "evaluation", "fitting", "teach"}
 WITH_TORCH = {
     "edgeseg.model.efficientnet_lite",
     "edgeseg.model.embedding",

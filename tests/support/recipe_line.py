@@ -14,6 +14,7 @@ from edgeseg.runtime.recipes.changeover import ActiveRecipe
 from edgeseg.runtime.recipes.store import RecipeStore
 from edgeseg.runtime.recipes.warm_sessions import WarmSessions
 from edgeseg.runtime.run.product import Product
+from edgeseg.runtime.station.records import StationResult
 from tests.doubles.rig import Rig
 from tests.support.recipe_folders import CPU
 
@@ -60,8 +61,12 @@ def line(
 def inspect(rig: Rig) -> tuple[str, str]:
     """Trigger once: the recipe and the verdict of the answer."""
     event = rig.station.trigger(origin="test")
-    rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
-    (result,) = [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
+
+    def results() -> list[StationResult]:
+        return [each for each in rig.results if each.trigger.trigger_id == event.trigger_id]
+
+    rig.wait(lambda: bool(results()), "a result")  # which comes after the station has ended it
+    (result,) = results()
     return result.trigger.job.name, result.verdict
 
 

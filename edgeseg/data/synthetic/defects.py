@@ -116,7 +116,7 @@ DEFECTS: dict[str, Callable[[Part, Plane, np.random.Generator], None]] = {
 
 
 def _unit(part: Part) -> float:
-    """One pixel of a scene of 256x256: thin things keep their share of the picture."""
+    """Return one pixel of a scene of 256x256: thin things keep their share of the picture."""
     return part.radius / 110
 
 
@@ -125,7 +125,7 @@ def _unit_xy(angle: float | NDArray[np.float64]) -> Points:
 
 
 def _place(part: Part, rng: np.random.Generator, nearest: float, farthest: float) -> Points:
-    """A point on the face of the part, by its distance from the centre in radii."""
+    """Return a random point on the face of the part, by its distance from the centre in radii."""
     reach = rng.uniform(max(nearest, BORE), min(farthest, ROOT)) * part.radius
     return np.asarray(part.centre_xy + reach * _unit_xy(rng.uniform(0, 2 * np.pi)))
 

@@ -26,13 +26,7 @@ from edgeseg.fitting.locator.check_locator import (
     follows,
     scatter_located,
 )
-from edgeseg.vision.anchor import (
-    BLOBS,
-    LOOKING_AROUND,
-    Anchor,
-    anchor_pictures,
-    parse_anchor,
-)
+from edgeseg.vision.anchor import BLOBS, LOOKING_AROUND, Anchor, anchor_pictures, parse_anchor
 from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.locate import Blob, Piece, Silhouette, Turns, silhouette_of
 from edgeseg.vision.picture_size import MAX_PIXELS

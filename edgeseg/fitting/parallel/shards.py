@@ -21,13 +21,7 @@ from edgeseg.fitting.fitting import describe_data, finish, share_facts
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.spaces import settle_geometry
-from edgeseg.model.artefact import (
-    WRONG_VALUES,
-    Artefact,
-    stored_weights,
-    under,
-    write_tensors,
-)
+from edgeseg.model.artefact import WRONG_VALUES, Artefact, stored_weights, under, write_tensors
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin

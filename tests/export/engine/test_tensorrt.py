@@ -1,7 +1,8 @@
 """Options of a build, and the calls that TensorRT gets.
 
 The package `tensorrt` builds only on a GPU, so these tests talk to a stand-in that records what it
-is told (export_fake_trt.py); the last test holds the stand-in to the names of the real bindings.
+is told (tests/doubles/fake_tensorrt_builder.py); the last test holds the stand-in to the names of
+the real bindings.
 """
 
 import sys

@@ -14,12 +14,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision import int8
-from edgeseg.export.precision.int8 import (
-    Quantiser,
-    first_layers,
-    quantise_form,
-    run_exactly,
-)
+from edgeseg.export.precision.int8 import Quantiser, first_layers, quantise_form, run_exactly
 from edgeseg.export.precision.makers import MAKERS, Head, Task, reach
 from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (

@@ -14,14 +14,7 @@ from edgeseg.vision.anchor import Anchor
 from edgeseg.vision.geometry import Geometry, Pose, Roi
 from edgeseg.vision.ignored import hidden_of, polygon_mask
 from edgeseg.vision.locate import Found
-from tests.support.moving_parts import (
-    ANCHOR,
-    SIZE_HW,
-    folder_of,
-    geometry_of,
-    part,
-    scattered,
-)
+from tests.support.moving_parts import ANCHOR, SIZE_HW, folder_of, geometry_of, part, scattered
 
 
 @pytest.fixture(scope="module")

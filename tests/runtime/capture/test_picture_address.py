@@ -10,11 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from edgeseg.runtime.capture.picture_address import (
-    PictureAddress,
-    is_picture_address,
-    seconds_kept,
-)
+from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address, seconds_kept
 from edgeseg.runtime.capture.sources import open_capture, parse_source
 from tests.support.picture_bytes import encode
 

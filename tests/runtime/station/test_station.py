@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from edgeseg.base.errors import EdgesegError
 from edgeseg.decision.judgement import Verdict
 from edgeseg.runtime.events.codes import CODES, Check, ErrorCode, State, VerdictCode, code_of
-from edgeseg.runtime.station.records import (
-    Inspection,
-    Job,
-    StationResult,
-    TriggerEvent,
-    part_id_of,
-)
+from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent, part_id_of
 from edgeseg.runtime.station.station import Station
 
 TOO_LATE = (ErrorCode.TIMEOUT, "its trigger was answered before the verdict")
