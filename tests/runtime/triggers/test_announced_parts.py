@@ -1,6 +1,7 @@
 """Part ids from adapters before the pulse of a camera's line."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from edgeseg.runtime.adapters.modbus_map import NEXT_PART_ID, PART_NOTE, text_registers
 from edgeseg.runtime.capture.captures import Grab, Wait
+from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.events.codes import PartNote
 from edgeseg.runtime.triggers.part import GONE, REST
@@ -20,6 +22,7 @@ from tests.doubles.opcua_peer import Peer, visit
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
 from tests.doubles.server_process import free_port
+from tests.support import HANGS_S
 from tests.support.http_client import ask
 
 
@@ -176,17 +179,32 @@ def test_a_gige_camera_takes_the_id_with_its_next_frame() -> None:
         reader = rig.pipeline.readers[0]
         reader.spec = replace(reader.spec, trigger="hardware")  # silence is no loss
         with rig:
-            for number in range(6):
-                seen, wanted = len(rig.results), "" if number == 3 else f"P{number}"
-                if wanted:
-                    ask(rig, "POST", "/part", {"part_id": wanted})
-                reader.fire()
-                rig.wait(lambda seen=seen, wanted=wanted: taken(rig, seen, wanted), "its result")
+            announced = [
+                fire_until_taken(rig, reader, part_id)
+                for part_id in ("P0", "P1", "P2", "", "P4", "P5")
+            ]
     # The library sends a trigger again that is not confirmed within half a second, and the fake
     # takes a second frame for it: one without an id, or with the next one. None is taken twice.
     told = [(result.trigger.part_id, result.trigger.part_note) for result in rig.results]
-    assert [part_id for part_id, _ in told if part_id] == ["P0", "P1", "P2", "P4", "P5"]
+    ids = [part_id for part_id, _ in told if part_id]
+    assert list(dict.fromkeys(ids)) == ["P0", "P1", "P2", "P4", "P5"]
+    assert len(ids) <= sum(announced)
     assert {note for part_id, note in told if not part_id} == {PartNote.MISSING}
+
+
+def fire_until_taken(rig: Rig, reader: Reader, part_id: str) -> int:
+    """Announce a part and fire, again where the frame was lost on its way; how often announced."""
+    seen, announced, deadline_s = len(rig.results), 0, time.monotonic() + HANGS_S
+    while not taken(rig, seen, part_id):
+        assert time.monotonic() < deadline_s, f"{part_id!r} is never taken"
+        if part_id:
+            ask(rig, "POST", "/part", {"part_id": part_id})
+            announced += 1
+        reader.fire()
+        again_s = time.monotonic() + 5.0
+        while not taken(rig, seen, part_id) and time.monotonic() < again_s:
+            time.sleep(0.002)
+    return announced
 
 
 def taken(rig: Rig, seen: int, part_id: str) -> bool:
