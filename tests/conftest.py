@@ -43,6 +43,12 @@ def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("EDGESEG_STATE", str(tmp_path_factory.mktemp("state")))
 
 
+@pytest.fixture(autouse=True)
+def full_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs beside a station give way, on a busy computer until a test has hung: not here."""
+    monkeypatch.setenv("EDGESEG_NICENESS", "0")
+
+
 @pytest.fixture(scope="session")
 def chromium() -> "Iterator[Browser]":
     """One for all pages."""

@@ -38,7 +38,8 @@ _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
 _LOOPS_END = 0.85  # of the way: what comes after the loops of a fit
 _ORPHANED = 3  # exit code
-_LOWEST = 19  # niceness
+NICENESS = "EDGESEG_NICENESS"  # of jobs; one that never ends on a busy computer needs a lower one
+_LOWEST = 19
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 Item = TypeVar("Item")
@@ -301,21 +302,27 @@ def _end_with_the_service(ended: threading.Event) -> None:
         os._exit(_ORPHANED)
 
 
+def niceness() -> int:
+    """Return the niceness of jobs beside a station: the lowest priority, unless told otherwise."""
+    wish = os.environ.get(NICENESS, "")
+    return min(int(wish), _LOWEST) if wish.isdecimal() else _LOWEST
+
+
 def give_way() -> None:
     """Give this process the lowest priority; it is a session of its own."""
     with suppress(OSError):
-        os.nice(_LOWEST)
+        os.setpriority(os.PRIO_PROCESS, 0, niceness())
     # Linux shares processors among sessions first: within its session a niceness weighs nothing
     # against the station.
     with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(f"{_LOWEST}\n", encoding="ascii")
+        Path("/proc/self/autogroup").write_text(f"{niceness()}\n", encoding="ascii")
 
 
 def give_way_here() -> None:
     """Give this thread, and what it starts, the lowest priority."""
     if sys.platform == "linux":  # where a thread has a niceness of its own
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness())
 
 
 if __name__ == "__main__":

@@ -142,14 +142,18 @@ def test_a_defect_of_the_program_ends_the_job_too(project):
     says(work.facts()["sentence"], "work_defect", kind="KeyError", what="'missing'")
 
 
-def test_a_job_gives_way_to_the_station(project):
+@pytest.mark.parametrize(("told", "niceness"), [(None, 19), ("5", 5), ("99", 19), ("-3", 19)])
+def test_a_job_gives_way_to_the_station(project, monkeypatch, told, niceness):
     """Its session too, where Linux shares processors among sessions."""
+    monkeypatch.delenv("EDGESEG_NICENESS")
+    if told is not None:
+        monkeypatch.setenv("EDGESEG_NICENESS", told)
     code = (
         "from edgeseg.teach.background_job import give_way; give_way(); "
         "path = '/proc/self/autogroup'; "
-        "group = open(path).read().split()[-1] if os.path.exists(path) else '19'; "
+        "group = open(path).read().split()[-1] if os.path.exists(path) else str(os.nice(0)); "
         "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
     )
     taken = []
     work_of(project, code, taken).wait(HANGS_S)
-    assert taken == [{"nice": 19, "group": "19"}]
+    assert taken == [{"nice": niceness, "group": str(niceness)}]
