@@ -57,7 +57,7 @@ def teach(browser: Browser, work: Path, out: Path) -> None:
     good, camera = work / "gears/train/good", work / "camera"
     shutil.copytree(work / "gears/test/good", camera)
     words = ("teach", "--project", str(work / "line3"), "--source", str(camera))
-    with Page(*words, "--graph", str(work / "lite0.onnx")) as page:
+    with Page(*words, "--graph", str(work / "lite1.onnx")) as page:
         tab = browser.open(page.url, size_wh=person.DESK)
         person.look(tab)
         shutil.copytree(good, work / "line3/good", dirs_exist_ok=True)  # as if they were captured
@@ -93,7 +93,7 @@ def main(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
         work = Path(folder)
         edgeseg(["synthesize", "gears", *PART], cwd=work)
-        edgeseg(["export-backbone", "lite0.onnx", "--backbone", "efficientnet_lite0"], cwd=work)
+        edgeseg(["export-backbone", "lite1.onnx"], cwd=work)
         teach(browser, work, out)
         live(browser, work, out)
 

@@ -10,10 +10,11 @@ A user's mistake is an EdgesegError of one sentence.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +26,20 @@ from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.open_data import Data, Folder, open_data
-from edgeseg.decision.judgement import JudgedPrediction, chance, judge
-from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.judge_pictures import judge_pictures
+from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.export.options import ExportOptions
 from edgeseg.fitting.fitting import fit as fit_artefact
+from edgeseg.fitting.locator.wish import check_wish
 from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.variants import check_opened
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
-from edgeseg.model.predictor import frame_predictor, torch_predictor
-from edgeseg.modelfile.header import refuse_exported
-from edgeseg.vision.anchor import check_locate
+from edgeseg.model.predictor import frame_predictor, torch_scorer, variant_predictor
+from edgeseg.modelfile.header import check_artefact_name, refuse_exported
 from edgeseg.vision.appearance import appearance_of
-from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.frames import Channels, Picture, PictureT
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.ignored import paint_ignored, read_regions
@@ -50,7 +52,9 @@ class Model:
     def __init__(self, artefact: Artefact, *, path: Path | None = None) -> None:
         self.artefact = artefact
         self._path = path  # the file that holds this artefact, if any
-        self._predict = frame_predictor(torch_predictor(artefact.model()), artefact.config)
+        model = artefact.model()
+        self._predict = frame_predictor(variant_predictor(model), artefact.config)
+        self._score = torch_scorer(model, artefact.config)
         self._good_scores = artefact.calibration.statistics
 
     def __repr__(self) -> str:
@@ -74,15 +78,39 @@ class Model:
         """The threshold: scores above it are anomalous."""
         return self.artefact.calibration.score_threshold
 
-    def predict(
-        self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb"
-    ) -> JudgedPrediction:
-        """Score one frame of any size; channels="bgr" for OpenCV's captures.
+    @overload
+    def predict(self, picture: Picture, *, channels: Channels = "rgb") -> JudgedPrediction: ...
 
-        The frame is cut and resized as it was for fitting. The map covers the frame at the model's
-        resolution (stretch it with cv2.resize); regions are in pixels of the frame.
+    @overload
+    def predict(
+        self,
+        picture: list[PictureT] | tuple[PictureT, ...] | Iterator[PictureT],
+        *,
+        channels: Channels = "rgb",
+    ) -> list[JudgedPrediction]: ...
+
+    def predict(
+        self, picture: Any, *, channels: Channels = "rgb"
+    ) -> JudgedPrediction | list[JudgedPrediction]:
+        """Judge a picture of any size, a list of pictures, or a folder of them.
+
+        picture: a path, or a numpy array (height, width) or (height, width, 3) of 8 or 16 bits. A
+            list gives a list of results, in its order. So does a folder, by name and at any depth;
+            each result has the `path` of its picture. For a type checker a path is one picture:
+            write [folder].
+        channels: the order in arrays of colours; "bgr" for what OpenCV has captured or read.
+
+            result = model.predict("today/001.png")
+            if result.anomalous:
+                print(result.verdict, result.score, result.threshold, result.oddness)
+            bad = [each.path for each in model.predict(["today"]) if each.anomalous]
+
+        A picture is cut and resized as it was for fitting. The map covers it at the model's
+        resolution (stretch it with cv2.resize); regions are in its pixels.
         """
-        check_frame(frame_hwc, channels)
+        return judge_pictures(picture, channels, self._judge)
+
+    def _judge(self, frame_hwc: NDArray[np.uint8], channels: Channels) -> JudgedPrediction:
         config, frame_hw = self.artefact.config, frame_hwc.shape[:2]
         config.geometry.check(frame_hw)
         found = config.geometry.find(frame_hwc)
@@ -92,15 +120,11 @@ class Model:
         resized_hwc = view.picture(frame_hwc)
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
-        inside = view.inside(config.grid_hw)
-        maps, scores = self._predict(input_hwc[None], () if inside is None else (inside,))
-        prediction = Prediction(
-            map_hw=maps[0], score=float(scores[0]), appearance=appearance_of(input_hwc)
-        )
+        prediction = self._score(input_hwc, view.inside(config.grid_hw))
         return judge(
-            prediction,
+            replace(prediction, appearance=appearance_of(input_hwc)),
             thresholds=self.artefact.calibration.thresholds,
-            p_value=chance(prediction.score, self._good_scores),
+            good=self._good_scores,
             view=view,
             found=found,
         )
@@ -118,10 +142,26 @@ class Model:
         progress: Progress = silent,
         visit: Visitor | None = None,
     ) -> Evaluation:
-        """Evaluate PRO, ROC and F1 on the labelled test set in a dataset's folder."""
+        """Measure how well defects are found, on the labelled test set of a dataset.
+
+        data: the dataset's folder, with defective pictures. A figure is None where masks or
+            pictures that it needs are missing.
+        layout, fold: the kind of the dataset, where it is not recognised, and which of its folds.
+        batch_size: pictures that are scored at once.
+        max_bad: unreadable pictures that are skipped; one more is an error.
+        max_pixels: the most pixels of a picture, by its header.
+        note: is told what was skipped; `print` will do.
+        progress: wraps the loop over batches, to show how far it is.
+        visit: is called with each picture, its map, score and verdict.
+
+            print(model.evaluate("mvtec_ad/bottle").pro)
+        """
         config = self.artefact.config
         if not isinstance(data, Dataset):
-            data = open_dataset(Path(data), layout=layout, fold=fold, seed=config.seed)
+            several = bool(config.variants)
+            data = open_dataset(
+                Path(data), layout=layout, fold=fold, seed=config.seed, variants=several
+            )
         return evaluate_on(
             self._predict,
             data,
@@ -129,6 +169,7 @@ class Model:
             geometry=config.geometry,
             grid_hw=config.grid_hw,
             thresholds=self.artefact.calibration.thresholds,
+            variants=config.variants,
             batch_size=batch_size,
             max_bad=max_bad,
             max_pixels=max_pixels,
@@ -138,14 +179,21 @@ class Model:
         )
 
     def with_accuracy(self, evaluation: Evaluation) -> "Model":
-        """Return a model with these figures, in place of earlier ones on the same dataset."""
+        """Return a model that keeps these figures, for its graph and the stream's report.
+
+        evaluation: what `evaluate` has returned; it replaces an earlier one on the same dataset.
+        """
         others = [
             entry for entry in self.artefact.accuracy if entry["dataset"] != evaluation.dataset
         ]
         return Model(replace(self.artefact, accuracy=[*others, evaluation.summary()]))
 
     def save(self, path: Folder) -> Path:
-        """Write the model in one step, for example to part.edgeseg."""
+        """Write the model in one step.
+
+        path: its file, for example part.edgeseg.
+        """
+        check_artefact_name(Path(path))
         self._path = Path(path)
         save_artefact(self.artefact, self._path)
         return self._path
@@ -164,8 +212,17 @@ class Model:
     ) -> Path:
         """Write one verified ONNX graph for `edgeseg.runtime.open` and `edgeseg stream`.
 
-        int8 needs good images in `calibrate`, a folder or arrays: those of the fit will do. They go
-        through the session that will run: ONNX Runtime's, or `backend="openvino"`.
+        path: the graph, a name that ends in .onnx; its sidecar, .json, is written beside it.
+        precision: "fp32", "fp16", "bf16" or "int8".
+        calibrate: good images to round and to compare on, as `fit` takes them; those of the fit
+            will do. int8 and bf16 need some.
+        backend: the session that int8 and bf16 are made for, "cpu" or "openvino".
+        channels: the order in `calibrate`, where it is arrays; "bgr" for OpenCV's.
+        allow_random_weights: also export a model that means nothing, for a test.
+        note: is told what was done; `print` will do.
+        progress: wraps its loops, to show how far they are.
+
+            model.export("part-int8.onnx", precision="int8", calibrate="parts/good")
         """
         from edgeseg.export.onnx_export import export_onnx  # predicting needs no onnx
 
@@ -179,7 +236,13 @@ class Model:
             good = None
             if calibrate is not None:
                 size_hw = config.image_hw if config.geometry == PLAIN else None
-                opened = open_data(calibrate, size_hw=size_hw, channels=channels, seed=config.seed)
+                opened = open_data(
+                    calibrate,
+                    size_hw=size_hw,
+                    channels=channels,
+                    seed=config.seed,
+                    variants=bool(config.variants),
+                )
                 good = stack.enter_context(opened)
             export_onnx(
                 self.artefact,
@@ -194,7 +257,12 @@ class Model:
 
 
 def load(path: Folder) -> Model:
-    """Read a model that `edgeseg fit` or `Model.save` wrote."""
+    """Read a model that `edgeseg fit` or `Model.save` wrote.
+
+    path: the .edgeseg file. A graph of `export` is opened by `edgeseg.runtime.open`.
+
+        print(edgeseg.load("part.edgeseg").predict("today/001.png").verdict)
+    """
     path = Path(path)
     refuse_exported(path)
     return Model(load_artefact(path), path=path)
@@ -214,7 +282,7 @@ def _geometry(
         if isinstance(ignore, str | os.PathLike)
         else tuple(tuple((float(x), float(y)) for x, y in polygon) for polygon in ignore)
     )
-    check_locate(locate)
+    check_wish(locate)
     return replace(geometry, ignore=(*geometry.ignore, *regions), locate=locate or geometry.locate)
 
 
@@ -233,16 +301,44 @@ def fit(
     layout: str | None = None,
     fold: int | None = None,
     group_by: str | None = None,
+    variants: bool = False,
     options: FitOptions | None = None,
 ) -> Model:
-    """Fit a model on good images: a folder, or uint8 arrays (height, width, 3) from any source.
+    """Fit a model on pictures of good parts alone, and choose its threshold.
 
-    `preset` is "edge", "paper" or a FitConfig with settings of your own; backbone, size and rate
-    override it. `roi` is x, y, width and height of what to look at, `ignore` polygons of what not
-    to, or a file of them, in pixels of the images; `locate` is "blob" or "anchor:x,y,w,h" where
-    parts lie anywhere. `group_by` says which images show one part: "folder", "name:_", "match:..."
-    or "none"; otherwise near-copies are found by the images. `out` also writes the model.
-    FitOptions has the rest: weights, batch size, who is told what is going on.
+    data: a folder of good pictures, a dataset of a known layout, or pictures as `Model.predict`
+        takes them, from a list or an iterator. Fifty different parts are a good beginning.
+    out: a file to write the model to as well, such as part.edgeseg.
+    preset: "edge" (fast and accurate), "paper" (the published method), or a FitConfig with
+        settings of your own. The three that follow override it.
+    backbone: the network that looks at pictures, such as "efficientnet_lite1" (the default, whose
+        weights come with edgeseg[fit]) or "mobilenet_v3_small" (faster, and less exact).
+    size_hw: height and width that pictures are resized to, (256, 256) by default. Larger finds
+        smaller defects, and takes longer.
+    false_alarm_rate: the share of good parts that may be called defective, 0.02 by default. It
+        chooses the threshold, and needs 1 / rate - 1 different parts.
+    roi: (x, y, width, height) of what to look at, in pixels of the pictures.
+    ignore: polygons [(x, y), ...] of what does not matter, or a file of them: JSON, or a picture
+        that is white there.
+    locate: "blob" (by its outline) or "anchor:X,Y,W,H" (by that rectangle of the first picture) to
+        find the part first, where parts lie anywhere; "auto" takes what finds most planted
+        defects.
+    channels: the order in arrays of colours; "bgr" for what OpenCV has captured or read.
+    layout: the kind of the dataset, where it is not recognised; "folder": all pictures are good.
+    fold: the fold to test on, of a dataset that has folds.
+    group_by: which pictures show one part: "folder", "name:_" (the same name before the last _),
+        "match:REGEX" (the same text where it matches) or "none" (each another part). By default
+        near-copies are found by the pictures. Several pictures of one part count once.
+    variants: whether the folders inside that of the good pictures are variants of the product. Each
+        gets a mean of its own, and a prediction names the one that it shows.
+    options: FitOptions with the rest: FitOptions(note=print) tells what is going on, max_bad=3
+        skips up to three unreadable files, weights="file.pth" names other weights.
+
+        model = edgeseg.fit("parts/good", out="part.edgeseg", false_alarm_rate=0.01)
+        print(model.threshold, model.predict("parts/today/001.png").verdict)
+        model.export("part.onnx")
+
+    A mistake is an edgeseg.EdgesegError of one sentence.
     """
     settings = preset if isinstance(preset, FitConfig) else FitConfig.preset(preset)
     given = {"backbone": backbone, "size_hw": size_hw, "false_alarm_rate": false_alarm_rate}
@@ -252,6 +348,7 @@ def fit(
     if group_by is not None:
         options = replace(options, group_by=GroupBy(text=group_by))
     if out is not None:
+        check_artefact_name(Path(out))
         check_writable(Path(out))
     with open_data(
         data,
@@ -260,7 +357,10 @@ def fit(
         layout=layout,
         fold=fold,
         seed=config.seed,
+        variants=variants,
     ) as dataset:
+        if variants:
+            check_opened(dataset)
         model = Model(fit_artefact(dataset, config, options))
     if out is not None:
         model.save(out)

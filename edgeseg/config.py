@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import JsonObject, Malformed, record
+from edgeseg.decision.score_origin import Promise
 from edgeseg.vision.geometry import PLAIN, Geometry
 from edgeseg.vision.tiles import Tiling
 
@@ -19,8 +20,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "calibration": ("cross", "holdout"),
     "moments": ("cells", "blocks"),
     "ridge_unit": ("mean_square", "absolute"),
+    "promise": get_args(Promise),
 }
-FRACTIONS = ("rank", "ridge", "sigma", "holdout", "false_alarm_rate")
+FRACTIONS = ("rank", "ridge", "map_ridge", "sigma", "holdout", "false_alarm_rate")
 LEAST = {
     "k": 1,
     "stride": 1,
@@ -65,14 +67,21 @@ class FitConfig:
     # times as large, EfficientNet-Lite0's three hundred times.
     ridge: float = 0.1
     ridge_unit: str = "mean_square"  # or "absolute", as in the paper
-    sigma: float = 4.0  # Gaussian blur of the map, in pixels
+    # Layers whose own Gaussians sharpen the map; the score does not use them. Without any, the map
+    # is made of the score's distances. None: those that the backbone is best with (map_layers.py).
+    map_layers: tuple[int, ...] | None = None
+    map_ridge: float = 1.0  # of both Gaussians of such a map: always in mean squares
+    sigma: float = 3.0  # Gaussian blur of the map, in pixels
     top: int = 10  # an image's score: mean of its `top` highest grid cells; 1: maximum of the map
     moments: str = "cells"  # kept of every cell, or of whole windows: large grids (memory.py)
+    # Of the product, by the names of their folders; each has a mean of its own. (): there is one.
+    variants: tuple[str, ...] = ()
     seed: int = 0
     calibration: str = "cross"
     holdout: float = 0.1  # share of good images kept for calibration when calibration="holdout"
     folds: int = 10  # of the cross-conformal calibration
     false_alarm_rate: float = 0.02
+    promise: Promise = "tail"  # how the rate becomes a threshold; or "conformal", by ranks alone
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -86,14 +95,19 @@ class FitConfig:
             value = getattr(self, name)
             odd = value == AUTO or value % 2 == 1
             _require(name, value, odd, "an odd number, to have a centre")
-        positive = 0 < self.ridge < math.inf
-        _require("ridge", self.ridge, positive, "above 0, or a constant pixel has no inverse")
+        for name in ("ridge", "map_ridge"):
+            value = getattr(self, name)
+            positive = 0 < value < math.inf
+            _require(name, value, positive, "above 0, or a constant pixel has no inverse")
         _require("holdout", self.holdout, 0 < self.holdout < 1, "between 0 and 1")
         rate = self.false_alarm_rate
         _require("false_alarm_rate", rate, 0 < rate < 1, "between 0 and 1")
         layers = tuple(self.layers)
         valid = bool(layers) and list(layers) == sorted(set(layers)) and layers[0] >= 1
         _require("layers", layers, valid, "increasing layer numbers from 1, such as 1,2,3")
+        if self.map_layers is not None:
+            object.__setattr__(self, "map_layers", tuple(self.map_layers))
+            _check_map_layers(tuple(self.map_layers), layers, top=self.top)
         height, width = self.size_hw
         _require("size_hw", self.size_hw, height >= 32 and width >= 32, "at least 32x32")
         inside = 0 <= self.sigma <= max(height, width)
@@ -101,6 +115,7 @@ class FitConfig:
         for name in FRACTIONS:  # 10 and 10.0 are one setting, and should be one artefact
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "layers", layers)
+        object.__setattr__(self, "variants", tuple(self.variants))
         object.__setattr__(self, "size_hw", (int(height), int(width)))
         if self.frame_hw is not None:
             object.__setattr__(self, "frame_hw", (int(self.frame_hw[0]), int(self.frame_hw[1])))
@@ -112,6 +127,24 @@ class FitConfig:
         _require(
             "overlap", self.overlap, self.tiling is not None or not self.overlap, "0 without tiles"
         )
+        self._check_variants()
+
+    def _check_variants(self) -> None:
+        names = self.variants
+        if not names:
+            return
+        several = len(set(names)) == len(names) >= 2 and all(names)
+        _require("variants", names, several, "two names or more, each another one")
+        if self.frame_hw is not None:
+            raise UsageError(
+                "variants: a tile may show what all of them have, so it cannot tell which one it "
+                "is of; fit without tiles, with a larger size"
+            )
+        if self.pool == AUTO:
+            raise UsageError(
+                Setting("pool", "auto"),
+                ": compares pictures of one product, and there are variants; choose 1, 3 or 5",
+            )
 
     @classmethod
     def preset(cls, name: str) -> "FitConfig":
@@ -153,6 +186,8 @@ class FitConfig:
         values = asdict(self)
         if self.geometry == PLAIN:
             del values["geometry"]
+        if not self.variants:
+            del values["variants"]
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in values.items()
@@ -177,6 +212,19 @@ def _is_rank(rank: float) -> bool:
     return 0 <= rank < 1 or (rank >= 1 and float(rank).is_integer())
 
 
+def _check_map_layers(shown: tuple[int, ...], layers: tuple[int, ...], *, top: int) -> None:
+    among = shown == tuple(number for number in layers if number in shown)
+    words = ",".join(map(str, layers))
+    _require("map_layers", shown, among, f"some of the layers {words} in their order, or none")
+    if shown and top == 1:
+        raise UsageError(
+            Setting("map_layers", shown),
+            ": the score never uses them, and with ",
+            Setting("top", top),
+            " it is the map's maximum; leave one of them out",
+        )
+
+
 def _require(name: str, got: object, valid: bool, expected: str) -> None:
     if not valid:
         shown = repr(got) if isinstance(got, str) else got
@@ -197,8 +245,11 @@ PRESETS = {
         rank=0,
         ridge=0.01,
         ridge_unit="absolute",
+        map_layers=(),
+        sigma=4.0,
         top=1,
         calibration="holdout",
+        promise="conformal",
         false_alarm_rate=0.01,
     ),
 }

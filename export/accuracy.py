@@ -11,7 +11,7 @@ from edgeseg.decision.thresholds import Thresholds
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.export.sessions import backend_predictors
 from edgeseg.model.artefact import Artefact
-from edgeseg.model.predictor import Predictor, frame_predictor, torch_predictor
+from edgeseg.model.predictor import VariantPredictor, frame_predictor, torch_predictor
 from edgeseg.modelfile.metadata import NUMERICS, AccuracyRow, ModelMetadata
 from edgeseg.modelfile.precisions import EXACT
 from edgeseg.runtime.backends.session_options import AUTO
@@ -48,7 +48,7 @@ def measure_accuracy(
     )
     name, candidate = next(iter(backends.items()))
 
-    def run(predict: Predictor, thresholds: Thresholds) -> Evaluation:
+    def run(predict: VariantPredictor, thresholds: Thresholds) -> Evaluation:
         return evaluate(
             frame_predictor(predict, artefact.config),
             dataset,
@@ -56,6 +56,7 @@ def measure_accuracy(
             geometry=artefact.config.geometry,
             grid_hw=artefact.config.grid_hw,
             thresholds=thresholds,
+            variants=artefact.config.variants,
             batch_size=1,
         )
 

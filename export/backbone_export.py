@@ -18,17 +18,22 @@ from edgeseg.base.files import atomic_path
 from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import (
+    COUNTED,
     FACTOR,
+    MAP_FACTOR,
+    MAP_WEIGHT,
     GraphOptions,
     build_graph,
     check_graph,
     initializers,
     is_large,
+    quadratic_forms,
 )
 from edgeseg.export.precision.refit import centring, embedding_tensor
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.graph.graph_facts import KEY, GraphFacts
-from edgeseg.model.factors import Factors, kept_directions
+from edgeseg.model.factors import Factors, MapForm, kept_directions
+from edgeseg.model.map_layers import map_width
 from edgeseg.model.reference import ReferenceModel
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
@@ -84,7 +89,8 @@ def export_backbone(
 def _maskable_model(space: FeatureSpace) -> ReferenceModel:
     """Make the reference model with a head of the right shapes and a mask of ignored cells."""
     windows, k = space.windows, space.k
-    rank = kept_directions(space.config.rank, k)
+    rank, width = kept_directions(space.config.rank, k), map_width(space.config)
+    form = MapForm(width=width, ridge=_HALF, own_ridge=_HALF)
     model = ReferenceModel(
         space.config,
         backbone=space.weights.backbone,
@@ -92,17 +98,23 @@ def _maskable_model(space: FeatureSpace) -> ReferenceModel:
         factors=Factors(
             mean=np.full((windows.count, k), _HALF, np.float32),
             factor=np.full((windows.covariances, k, rank), _HALF, np.float32),
+            shown=form.blank(windows.covariances, kept=rank, k=k, fill=_HALF) if width else None,
         ),
     )
     model.kept = torch.full(space.config.grid_hw, _HALF)
     model.gain = torch.full(space.config.size_hw, _HALF)
+    if width:
+        # Another number than that of `kept`, or the exporter makes one constant of both.
+        model.counted = torch.full(space.config.grid_hw, _HALF / 2)
     return model
 
 
 def _blank(graph: ModelProto) -> ModelProto:
     """Write zeros where a fit will write, so that nobody takes the graph for a model."""
     constants = initializers(graph)
-    for name in (str(centring(graph).input[1]), FACTOR, "kept", "gain"):
+    names = [str(centring(graph).input[1]), FACTOR, "kept", "gain"]
+    names += [MAP_WEIGHT, MAP_FACTOR, COUNTED] * (len(quadratic_forms(graph)) > 1)
+    for name in names:
         if name not in constants:
             raise ExportError(f"the exporter of torch left no {name} in the graph; report it")
         shape = tuple(constants[name].dims)

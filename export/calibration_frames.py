@@ -1,6 +1,8 @@
 """Choose the images that a graph is quantised with and verified on."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,7 @@ from edgeseg.base.errors import DatasetError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.planted.planting import planted_set
-from edgeseg.data.samples import frames_at_once, load_batches
+from edgeseg.data.samples import Sample, frames_at_once, load_batches
 from edgeseg.data.synthetic.scene import SceneGenerator
 
 # Enough to cover the range of activations; the quantiser looks at each of them once.
@@ -29,8 +31,7 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
     most = frames_at_once(
         config.size_hw, most=CALIBRATION_IMAGES, least=LEAST_IMAGES, pixels=CALIBRATION_PIXELS
     )
-    samples = dataset.train
-    chosen = samples[:: max(1, len(samples) // most)][:most]
+    chosen = _of_variants(dataset.train, most) if config.variants else _spread(dataset.train, most)
     batches = load_batches(chosen, size_hw=config.image_hw, geometry=config.geometry, batch_size=1)
     frames = (batch.frames[0] for batch in batches)
     tiling = config.tiling
@@ -46,6 +47,19 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
             for offset in range(each)
         ]
     )
+
+
+def _spread(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
+    return samples[:: max(1, len(samples) // most)][:most]
+
+
+def _of_variants(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """Choose as many of each variant, in turn: the first ones of them are of all variants, too."""
+    members: dict[str | None, list[Sample]] = {}
+    for sample in samples:
+        members.setdefault(sample.variant, []).append(sample)
+    each = [_spread(own, max(1, most // len(members))) for own in members.values()]
+    return [sample for turn in zip_longest(*each) for sample in turn if sample is not None]
 
 
 def synthetic_frames(config: FitConfig) -> NDArray[np.uint8]:

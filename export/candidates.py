@@ -29,11 +29,17 @@ from edgeseg.export.precision.refit import (
     with_embedding,
 )
 from edgeseg.export.precision.tolerances import TOLERANCES
-from edgeseg.export.sessions import NAMES, Run, backend_predictors, backend_runs
+from edgeseg.export.sessions import (
+    MAP_AND_SCORE,
+    NAMES,
+    Run,
+    backend_predictors,
+    backend_runs,
+)
 from edgeseg.export.verify import Agreement, VerificationFrames, agreement, head_error, table
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.model_metadata import describe_model
-from edgeseg.model.predictor import Embedder, torch_predictor
+from edgeseg.model.predictor import Embedder, variant_predictor
 from edgeseg.modelfile.metadata import AccuracyRow, ModelMetadata
 from edgeseg.modelfile.precisions import EXACT
 
@@ -134,11 +140,11 @@ class Trial:
             model = artefact.model()
             probe = with_embedding(graph, tensor)
             probed = frames.images[:: -(-len(frames.images) // _HEADS)]
-            with self._open_probe(probe, artefact, (EMBEDDING, "map")) as runs:
+            with self._open_probe(probe, artefact, (EMBEDDING, *MAP_AND_SCORE)) as runs:
                 heads = {
                     NAMES[name]: head_error(model, run(), probed) for name, run in runs.items()
                 }
-        reference = torch_predictor(self.artefact.model())
+        reference = variant_predictor(self.artefact.model())
         thresholds = (
             self.artefact.calibration.score_threshold,
             artefact.calibration.score_threshold,
@@ -150,6 +156,7 @@ class Trial:
                 target=self.options.target,
                 batch=self.options.batch,
                 backend=self.options.backend,
+                variants=bool(self.artefact.config.variants),
             )
             return tuple(
                 agreement(
@@ -206,7 +213,7 @@ class Trial:
         self, probe: ModelProto, artefact: Artefact, outputs: tuple[str, ...]
     ) -> Iterator[dict[str, Callable[[], Run]]]:
         """Open a graph with other outputs, which states the same precision as the file will."""
-        metadata = self._metadata(artefact, outputs=("map", "score", "grid"))
+        metadata = self._metadata(artefact, outputs=artefact.head().outputs)
         set_metadata(probe, metadata)
         with self.save(probe) as path:
             yield backend_runs(

@@ -23,9 +23,13 @@ from edgeseg.modelfile.versions import Change, replacing
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
-OUTPUTS = ("map", "score", "grid")
-# The name of the buffer that only the quadratic form reads, so that passes can find its node.
-FACTOR = "factor"
+GRIDS = ("grid", "map_grid")  # outputs that can be left out
+# The names of the buffers that only a quadratic form reads, so that passes can find its node: the
+# score's, and the map's own.
+FACTOR, MAP_FACTOR = "factor", "map_factor"
+MAP_WEIGHT, COUNTED = "map_weight", "counted"  # constants of the map too
+MEANS = "variant_means"  # constants of variants
+VARIANT_WEIGHT, VARIANT_BIAS = "variant_weight", "variant_bias"
 # protobuf refuses messages over 2 GiB; stay clear of it.
 LARGEST_FILE = 2_000_000_000
 
@@ -62,7 +66,7 @@ def build_graph(
             dynamo=True,
             opset_version=OPSET,
             input_names=[INPUT],
-            output_names=list(OUTPUTS),
+            output_names=list(model.outputs),
             dynamic_shapes=(dynamic,) if dynamic else None,
             external_data=False,
             verbose=False,
@@ -71,7 +75,7 @@ def build_graph(
         raise ExportError("the exporter of torch returned no graph; report the torch version")
     proto = program.model_proto
     if not options.grid_output:
-        kept = [output for output in proto.graph.output if output.name != "grid"]
+        kept = [output for output in proto.graph.output if output.name not in GRIDS]
         del proto.graph.output[:]
         proto.graph.output.extend(kept)
     return clean(proto)
@@ -184,11 +188,16 @@ def _write_pair(proto: ModelProto, path: Path, data: Path) -> None:
 
 def quadratic_form(proto: ModelProto) -> NodeProto:
     """Find the node that multiplies every location's embedding with its factor."""
-    node: NodeProto
-    for node in proto.graph.node:
-        if node.op_type == "MatMul" and FACTOR in node.input:
-            return node
-    raise ExportError("the graph has no quadratic form; it is not one that edgeseg traced")
+    return quadratic_forms(proto)[0]
+
+
+def quadratic_forms(proto: ModelProto) -> list[NodeProto]:
+    """Find the nodes that multiply embeddings with factors: the score's, and the map's own."""
+    products = [node for node in proto.graph.node if node.op_type == "MatMul"]
+    forms = [node for name in (FACTOR, MAP_FACTOR) for node in products if name in node.input]
+    if not forms or FACTOR not in forms[0].input:
+        raise ExportError("the graph has no quadratic form; it is not one that edgeseg traced")
+    return forms
 
 
 def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:

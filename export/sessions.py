@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import ExportError
 from edgeseg.base.messages import Setting
 from edgeseg.export.precision.exact_session import exact_session
-from edgeseg.model.gaussian_head import GaussianHead, Insides, judge_inside
-from edgeseg.model.predictor import Predictor
+from edgeseg.model.gaussian_head import Cells, GaussianHead, Insides, judge_inside
+from edgeseg.model.predictor import VariantPredictor, VariantScores
 from edgeseg.modelfile.precisions import EXACT, Precision, precision_spec
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
 from edgeseg.runtime.backends.openvino_session import arithmetic, compile_openvino, read_openvino
@@ -24,6 +24,7 @@ Maps = NDArray[np.float32]
 Frames = NDArray[np.uint8]
 Run = Callable[[Frames], tuple[Maps, ...]]  # frames (N, H, W, 3) to the outputs that were named
 MAP_AND_SCORE = ("map", "score")
+VARIANT = ("variant",)  # output of a model of several variants
 # By what a file says of its calibration: names of backends, and a CPU that does as TensorRT does.
 AS_WRITTEN = "cpu, as written"
 NAMES = {
@@ -71,24 +72,29 @@ def backend_predictors(
     batch: tuple[int, int, int],
     backend: str = AUTO,
     head: GaussianHead | None = None,
-) -> dict[str, Callable[[], Predictor]]:
+    variants: bool = False,
+) -> dict[str, Callable[[], VariantPredictor]]:
     """Return `backend_runs` as predictors of maps and scores, by the names that people know.
 
-    For a file with its grid, `head` judges parts that reach beyond their picture.
+    For a file with its grid, `head` judges parts that reach beyond their picture. With `variants`
+    they also tell the variant of a product.
     """
-    outputs = MAP_AND_SCORE if head is None else (*MAP_AND_SCORE, "grid")
+    outputs = MAP_AND_SCORE + VARIANT * variants if head is None else head.outputs
     runs = backend_runs(
         path, precision=precision, target=target, batch=batch, backend=backend, outputs=outputs
     )
-    return {NAMES[name]: _predictor(opener, head) for name, opener in runs.items()}
+    return {NAMES[name]: _predictor(opener, outputs, head) for name, opener in runs.items()}
 
 
-def _predictor(opener: Callable[[], Run], head: GaussianHead | None) -> Callable[[], Predictor]:
-    def open_predictor() -> Predictor:
+def _predictor(
+    opener: Callable[[], Run], outputs: tuple[str, ...], head: GaussianHead | None
+) -> Callable[[], VariantPredictor]:
+    def open_predictor() -> VariantPredictor:
         run = opener()
 
-        def predict(frames: Frames, insides: Insides = ()) -> tuple[Maps, Maps]:
-            maps, scores, *grids = run(frames)
+        def predict(frames: Frames, insides: Insides = ()) -> VariantScores | tuple[Maps, Maps]:
+            values = dict(zip(outputs, run(frames), strict=True))
+            maps, scores = values["map"], values["score"]
             if any(inside is not None for inside in insides):
                 if head is None:
                     raise ExportError(
@@ -96,7 +102,10 @@ def _predictor(opener: Callable[[], Run], head: GaussianHead | None) -> Callable
                         "that this needs; export it with its grid"
                     )
                 maps, scores = maps.copy(), scores.copy()  # a backend may own its outputs
-                judge_inside(head.rule, head.kept, grids[0], insides, maps, scores)
+                cells = Cells(values["grid"], values.get("map_grid", values["grid"]))
+                judge_inside(head.rule, head.kept, cells, insides, maps, scores)
+            if "variant" in values:
+                return VariantScores(maps, scores, values["variant"].astype(np.int64))
             return maps, scores
 
         return predict
@@ -151,7 +160,7 @@ def processor_computes_in(core: Any, spec: Precision) -> bool:
 def _no_openvino(spec: Precision) -> ExportError:
     return ExportError(
         Setting("precision", spec.name),
-        " runs in OpenVINO alone, which is not installed; `pip install edgeseg[openvino]`, or "
+        " runs in OpenVINO alone, which is not installed; `pip install 'edgeseg[openvino]'`, or "
         "export with ",
         Setting("precision", EXACT),
     )

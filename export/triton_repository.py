@@ -55,9 +55,15 @@ def triton_config(metadata: ModelMetadata, *, name: str) -> str:
     is_plan = metadata.plan is not None
     height, width = metadata.size_hw
     frame_nhwc = ([] if batched else [high]) + [height, width, 3]
-    shapes = {"map": [height, width], "score": [], "grid": list(metadata.grid_hw)}
+    cells = list(metadata.grid_hw)
+    shapes = {"map": [height, width], "grid": cells, "map_grid": cells}  # others: one value
+    whole = ("variant",)
     outputs = [
-        _tensor(output, "TYPE_FP32", ([] if batched else [high]) + shapes[output])
+        _tensor(
+            output,
+            "TYPE_INT64" if output in whole else "TYPE_FP32",
+            ([] if batched else [high]) + shapes.get(output, []),
+        )
         for output in metadata.outputs
     ]
     lines = [

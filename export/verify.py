@@ -15,7 +15,7 @@ from edgeseg.decision.prediction import above
 from edgeseg.export.chance import loss_margin, most_by_chance
 from edgeseg.export.precision.tolerances import Tolerance
 from edgeseg.export.sessions import Frames, Maps, Run
-from edgeseg.model.predictor import Predictor
+from edgeseg.model.predictor import VariantPredictor, VariantScores, variant_scores
 from edgeseg.model.reference import ReferenceModel
 
 # A share of the map's range. With a holdout the threshold is the very score of an image that is
@@ -44,6 +44,7 @@ class Agreement:
     max_error: float  # of the map, as a share of the range
     mean_error: float
     p99_error: float
+    score_error: float  # as a share of the highest score
     rank_correlation: float
     flips: int  # verdicts that differ, each at its own threshold; not where both are tied with it
     planted: int
@@ -51,8 +52,9 @@ class Agreement:
     detected: tuple[int, int]  # of those with one
     auroc: tuple[float, float] | None  # of planted against good
     margin: float  # how far their difference may be from the true one by chance
-    head_error: float | None  # mean, of the map of the same embedding; where it was fitted again
+    head_error: float | None  # mean, on the same embedding; where it was fitted again
     failures: tuple[str, ...]
+    other_variants: int | None = None  # frames taken for another one; None: there is one product
 
     @property
     def passed(self) -> bool:
@@ -61,12 +63,15 @@ class Agreement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self) | {"passed": self.passed}
+        values = asdict(self) | {"passed": self.passed}
+        if self.other_variants is None:
+            del values["other_variants"]
+        return values
 
 
 def agreement(
-    reference: Predictor,
-    candidate: Predictor,
+    reference: VariantPredictor,
+    candidate: VariantPredictor,
     frames: VerificationFrames,
     *,
     backend: str,
@@ -79,13 +84,12 @@ def agreement(
     `thresholds` are those of the reference and of the candidate. The reference sees one frame at a
     time, so a graph that mixes the frames of a batch is caught.
     """
-    wanted_scores, candidate_scores, error, span = _compare(reference, candidate, frames.images)
-    scores = (wanted_scores, candidate_scores)
+    scores, error, span, other = _compare(reference, candidate, frames.images)
     verdicts = [above(part, limit) for part, limit in zip(scores, thresholds, strict=True)]
     limits = np.array(thresholds)[:, None]
     tied = (np.abs(np.stack(scores) - limits) <= TIED * span).all(axis=0)
     good = len(frames.images) - frames.planted
-    finite = bool(np.isfinite(error).all() and np.isfinite(candidate_scores).all())
+    finite = bool(np.isfinite(error).all() and np.isfinite(scores[1]).all())
     # -1 stands for an error that is no number: JSON has none for it.
     error = error if finite else np.full(1, -1.0, np.float32)
     row = Agreement(
@@ -96,7 +100,8 @@ def agreement(
         max_error=float(error.max()),
         mean_error=float(error.mean()),
         p99_error=float(np.quantile(error, 0.99)),
-        rank_correlation=rank_correlation(wanted_scores, candidate_scores) if finite else -1.0,
+        score_error=_score_error(*scores) if finite else -1.0,
+        rank_correlation=rank_correlation(*scores) if finite else -1.0,
         flips=int(np.sum((verdicts[0] != verdicts[1]) & ~tied)),
         planted=frames.planted,
         flagged=(int(verdicts[0][:good].sum()), int(verdicts[1][:good].sum())),
@@ -105,6 +110,7 @@ def agreement(
         margin=loss_margin(*scores, good=good) if finite and frames.planted else 0.0,
         head_error=head_error if head_error is None or np.isfinite(head_error) else -1.0,
         failures=("not finite",),
+        other_variants=other,
     )
     if not finite or row.head_error == -1.0:
         return row
@@ -119,45 +125,62 @@ def _separations(scores: tuple[Maps, Maps], *, good: int) -> tuple[float, float]
     return wanted, candidate
 
 
+def _score_error(wanted: Maps, candidate: Maps) -> float:
+    """Return the largest difference of scores, which need not come from the cells of the map."""
+    return float(np.abs(wanted - candidate).max()) / max(float(wanted.max()), 1e-6)
+
+
 def _compare(
-    reference: Predictor, candidate: Predictor, frames: Frames
-) -> tuple[Maps, Maps, Maps, float]:
-    """Return both sets of scores, the map's error as a share of its range, and that range.
+    reference: VariantPredictor, candidate: VariantPredictor, frames: Frames
+) -> tuple[tuple[Maps, Maps], Maps, float, int | None]:
+    """Return both scores, the map's error as a share of its range, that range, other variants.
 
     Large frames are compared a few at a time, and only the difference of their maps is kept.
     """
     step = frames_at_once(frames.shape[1:3], most=len(frames))
     scores, errors, low, high = [], [], np.inf, -np.inf
+    others: list[int] = []
     for start in range(0, len(frames), step):
         part = frames[start : start + step]
-        one_by_one = [reference(frame[None]) for frame in part]
-        wanted, wanted_scores = (np.concatenate(both) for both in zip(*one_by_one, strict=True))
-        maps, candidate_scores = candidate(part)
-        scores.append((wanted_scores, candidate_scores))
-        errors.append(np.abs(wanted - maps))
+        one_by_one = [variant_scores(reference(frame[None])) for frame in part]
+        wanted = np.concatenate([one.maps for one in one_by_one])
+        found = variant_scores(candidate(part))
+        scores.append((np.concatenate([one.scores for one in one_by_one]), found.scores))
+        others += _other_variants(one_by_one, found)
+        errors.append(np.abs(wanted - found.maps))
         low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
     span = max(high - low, 1e-6)
-    wanted_scores, candidate_scores = (np.concatenate(both) for both in zip(*scores, strict=True))
+    first, second = (np.concatenate(both) for both in zip(*scores, strict=True))
     error = np.concatenate(errors)
     error /= span
-    return wanted_scores, candidate_scores, error, span
+    return (first, second), error, span, sum(others) if others else None
+
+
+def _other_variants(wanted: Sequence[VariantScores], found: VariantScores) -> list[int]:
+    """Return 1 for each frame that is taken for another variant, else 0; nothing of one product."""
+    if found.variants is None:
+        return []
+    pairs = zip(wanted, found.variants.tolist(), strict=True)
+    return [int(one.variants is None or one.variants[0] != number) for one, number in pairs]
 
 
 @torch.no_grad()
 def head_error(model: ReferenceModel, run: Run, frames: Frames) -> float:
-    """Measure the mean error of the map that a graph makes of its own embedding.
+    """Measure the mean error of the map, or of the score, that a graph makes of its own embedding.
 
-    The error is a share of the map's range. `run` gives the embedding (N, P, k) and the map of each
-    frame.
+    The larger one counts: of maps as a share of their range, of scores of the highest one. `run`
+    gives the embedding (N, P, k), the map and the score of each frame.
     """
-    total, low, high = 0.0, np.inf, -np.inf
+    total, low, high = np.zeros(2), np.inf, np.zeros(2)
     for frame in frames:
-        embedded, maps = run(frame[None])
+        embedded, maps, scores = run(frame[None])
         grid = torch.from_numpy(embedded).mT.reshape(1, -1, *model.windows.grid_hw)
-        wanted = model.to_image(model.mask_ignored(model.distances(grid)))[0].numpy()
-        total += float(np.abs(wanted - maps).mean())
-        low, high = min(low, float(wanted.min())), max(high, float(wanted.max()))
-    return total / len(frames) / max(high - low, 1e-6)
+        cells = model.mask_ignored(model.distances(grid))
+        wanted_map, wanted_score = (values.numpy() for values in model.to_image(cells))
+        total += np.abs(wanted_map - maps).mean(), np.abs(wanted_score - scores).mean()
+        low = min(low, float(wanted_map.min()))
+        high = np.maximum(high, (float(wanted_map.max()), float(wanted_score.max())))
+    return float((total / len(frames) / np.maximum(high - (low, 0.0), 1e-6)).max())
 
 
 def _failures(
@@ -173,11 +196,15 @@ def _failures(
         checks += [
             ("max error", row.max_error, "<=", limits.max_error),
             ("mean error", row.mean_error, "<=", limits.mean_error),
+            ("score error", row.score_error, "<=", limits.max_error),
         ]
     checks += [
         ("rank correlation", ranks, ">=", limits.min_rank_correlation),
         ("verdicts that differ", row.flips, "<=", most_by_chance(limits.max_flips, row.images)),
     ]
+    if row.other_variants is not None:
+        most = most_by_chance(limits.max_flips, row.images)
+        checks.append(("frames taken for another variant", row.other_variants, "<=", most))
     if row.auroc is not None:
         loss = row.auroc[0] - row.auroc[1]
         limit = round(limits.max_loss + row.margin, 4)
@@ -260,6 +287,6 @@ def _legend(row: Agreement, *, refitted: bool) -> str:
         return f"errors are shares of the reference map's range, {frames}"
     separation = "" if row.auroc is None else f"; AUROC of fp32 {row.auroc[0]:.3f}"
     return (
-        "head error: of the map against the reference's from the same embedding, a share of its "
-        f"range; the rest against fp32, each at its own threshold, {frames}{separation}"
+        "head error: of map and score against the reference's from the same embedding, a share of "
+        f"the range; the rest against fp32, each at its own threshold, {frames}{separation}"
     )

@@ -21,7 +21,7 @@ from dist import REPO, commit_time, digest
 from sbom import pinned
 
 from edgeseg import __version__
-from edgeseg.fitting.graph.find_graph import FOLDER, PACKAGED, package_of
+from edgeseg.fitting.graph.known_graphs import FOLDER, PACKAGED, package_of
 
 _MAKERS = ("torch", "onnx", "onnxscript")  # whose versions decide the bytes of a graph
 

@@ -9,8 +9,18 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note, ignore
 from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
 
+__all__ = ["Detector", "open"]
+
 if TYPE_CHECKING:
     from edgeseg.runtime.scoring.detector import Detector
+else:
+
+    def __getattr__(name: str) -> object:
+        if name != "Detector":
+            raise AttributeError(f"module 'edgeseg.runtime' has no attribute {name!r}")
+        from edgeseg.runtime.scoring.detector import Detector
+
+        return Detector
 
 
 def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
@@ -26,13 +36,20 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
 ) -> "Detector":
     """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
 
-    "auto" takes TensorRT, else CUDA, else the CPU; `note=print` tells which, and why.
-    `threads` are all cores unless given; `spin` keeps them awake for the next frame.
-    `threshold` replaces the model's own. `trust` are public keys: a file that none of them has
-    signed is refused, and so is a version below the one that ran here.
+    model: the file; its sidecar, .json, belongs beside it.
+    backend: "auto" takes TensorRT, else CUDA, else the CPU; or "tensorrt", "cuda", "cpu",
+        "openvino".
+    threads: how many a processor uses; all cores unless given.
+    spin: keep idle threads awake for the next frame.
+    trust: public keys; a file that none of them has signed is refused, and so is a version below
+        the one that ran here.
+    threshold: replaces the model's own.
+    allow_random_weights: also run a model that means nothing, for a test.
+    note: is told which backend runs, and why; `print` will do.
 
         with edgeseg.runtime.open("part.onnx") as detector:
-            result = detector.predict(frame_hwc)  # .anomalous, .score, .map_hw, .regions
+            result = detector.predict(frame, channels="bgr")  # or a path, a list, a folder
+            print(result.anomalous, result.score, [region.box_xywh for region in result.regions])
     """
     from edgeseg.runtime.backends.ran_versions import remember_ran
     from edgeseg.runtime.scoring.detector import open_detector

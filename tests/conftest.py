@@ -85,6 +85,14 @@ def small_artefact(plate: Path) -> "Artefact":
 
 
 @pytest.fixture(scope="session")
+def shown_artefact(plate: Path) -> "Artefact":
+    """The same with a map of its own."""
+    from tests.support.small_models import SHOWN, fit_small
+
+    return fit_small(plate, config=SHOWN)
+
+
+@pytest.fixture(scope="session")
 def small_artefact_path(
     small_artefact: "Artefact", tmp_path_factory: pytest.TempPathFactory
 ) -> Path:

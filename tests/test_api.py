@@ -1,7 +1,13 @@
 """The Python API: what it shares with the command line, any size of frame, errors in a sentence."""
 
+import inspect
 import json
+import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from functools import partial, partialmethod
 from pathlib import Path
 
 import cv2
@@ -14,10 +20,12 @@ from edgeseg.api import Model, fit, load
 from edgeseg.base.errors import ArtefactError, DatasetError, UsageError
 from edgeseg.data.open_data import Data
 from edgeseg.model.artefact import load_artefact
+from edgeseg.runtime.scoring.detector import Detector
 from edgeseg.vision.images import read_image, resize_image
 from tests.support.commands import FIT, succeed
 from tests.support.small_models import RANDOM, SIZE_HW, SMALL, frames
 
+PICTURES = "8 or 16 bits, grey (height, width) or in colour (height, width, 3)"
 IN_MEMORY = [{"action": "fit", "images": 10, "from": "part", "when": "1970-01-01T00:00:00Z"}]
 
 
@@ -73,7 +81,8 @@ def test_options_override_the_preset(plate):
         options=RANDOM,
     )  # fmt: skip
     config = fitted.artefact.config
-    assert config == replace(SMALL, size_hw=(64, 64), false_alarm_rate=0.2, backbone="resnet18")
+    asked = replace(SMALL, size_hw=(64, 64), false_alarm_rate=0.2, backbone="resnet18")
+    assert config == replace(asked, map_layers=())  # the best that this backbone has
     assert repr(fitted) == "<edgeseg model of plate: resnet18, 64x64>"
 
 
@@ -91,20 +100,19 @@ def test_notes_reach_the_caller(plate):
             np.zeros((96, 96, 3), np.uint8),
             {},
             UsageError,
-            "image 1: uint8 (96, 3), expected uint8 (height, width, 3); "
-            "repeat a grey one: np.dstack([frame] * 3)",
+            "one picture (96, 96, 3), expected several: a list, or (N, ...)",
         ),
         (
             np.zeros((1, 96, 96, 3)),
             {},
             UsageError,
-            "image 1: float64 (96, 96, 3), expected uint8 (height, width, 3)",
+            f"image 1: float64 (96, 96, 3), expected {PICTURES}",
         ),
         (
             [[1, 2]],
             {},
             UsageError,
-            "image 1: a list, expected a numpy array of uint8 (height, width, 3)",
+            f"image 1: a list, expected a path, or a numpy array of {PICTURES}",
         ),
         ("absent", {}, DatasetError, "absent: no such folder"),
         (
@@ -178,10 +186,114 @@ def test_predict_takes_any_size_and_either_order(model):
 
 
 def test_predict_refuses_what_is_no_frame(model):
-    with pytest.raises(UsageError, match=r"frame: uint8 \(3, 96, 96\), expected uint8 \(height"):
+    with pytest.raises(UsageError, match=r"frame: uint8 \(3, 96, 96\), expected 8 or 16 bits"):
         model.predict(np.zeros((3, 96, 96), np.uint8))
-    with pytest.raises(UsageError, match=r"frame: a str, expected a numpy array"):
-        model.predict("image.png")
+    with pytest.raises(UsageError, match=r"frame: a NoneType, .* gives None for a file that it"):
+        model.predict(cv2.imread("absent.png"))
+    with pytest.raises(DatasetError, match=r"absent\.png: cannot be read"):
+        model.predict("absent.png")
+
+
+def deep(image_hwc: np.ndarray) -> np.ndarray:
+    """The same picture in 16 bits."""
+    return image_hwc.astype(np.uint16) * 257
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rgb: rgb,
+        deep,
+        lambda rgb: np.dstack([rgb, np.full_like(rgb[:, :, :1], 7)]),
+        lambda rgb: rgb[:, :, 1],
+        lambda rgb: rgb[:, :, 1:2],
+        lambda rgb: deep(rgb[:, :, 1]),
+    ],
+    ids=["8 bits", "16 bits", "alpha", "grey", "one channel", "grey of 16 bits"],
+)
+def test_an_array_is_judged_as_a_file_of_it(model, tmp_path, change):
+    array = change(frames(1)[0])
+    colours = array.ndim == 3 and array.shape[2] >= 3
+    order = [2, 1, 0, 3][: array.shape[2]] if colours else ...
+    assert cv2.imwrite(str(tmp_path / "a.png"), array[..., order] if colours else array)
+    theirs, ours = model.predict(tmp_path / "a.png"), model.predict(array)
+    assert (theirs.path, ours.path) == (tmp_path / "a.png", None)
+    assert ours.score == theirs.score
+    np.testing.assert_array_equal(ours.map_hw, theirs.map_hw)
+
+
+def test_a_list_and_a_folder_give_a_list(model, plate):
+    folder = plate / "test"
+    paths = sorted(folder.rglob("*.png"))
+    scores = [model.predict(path).score for path in paths]
+    found = model.predict(folder)
+    assert [each.path for each in found] == paths
+    assert [each.score for each in found] == scores
+    assert [each.score for each in model.predict([str(folder), frames(1)[0]])] == [
+        *scores,
+        model.predict(frames(1)[0]).score,
+    ]
+    assert [each.score for each in model.predict(iter(paths[:2]))] == scores[:2]
+    assert model.predict([]) == []
+
+
+def test_all_that_cannot_be_read_is_named_at_once(model, tmp_path):
+    with pytest.raises(UsageError, match="no pictures in this folder or below it"):
+        model.predict(tmp_path)
+    (tmp_path / "a.png").write_bytes(b"")
+    (tmp_path / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic")
+    assert cv2.imwrite(str(tmp_path / "b.png"), frames(1)[0])
+    with pytest.raises(DatasetError) as refused:
+        model.predict(tmp_path)
+    assert str(refused.value) == (
+        f"2 of 3 pictures cannot be read: {tmp_path / 'IMG_1.HEIC'}: a HEIC picture, which cannot "
+        f"be read here; save it as JPEG or PNG; {tmp_path / 'a.png'}: the file is empty (0 bytes)"
+    )
+
+
+def test_the_name_of_an_exported_model_is_refused_before_the_fit(plate, model, tmp_path):
+    for act in (
+        lambda path: fit(plate, out=path, preset=SMALL, options=RANDOM),
+        lambda path: model.save(path),
+    ):
+        with pytest.raises(UsageError) as refused:
+            act(tmp_path / "part.onnx")
+        assert str(refused.value) == (
+            f"{tmp_path / 'part.onnx'}: `edgeseg fit` writes .edgeseg files, and `edgeseg export` "
+            f"makes the .onnx of one; expected a name such as {tmp_path / 'part.edgeseg'}"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+PUBLIC = [
+    *(edgeseg.fit, edgeseg.load, edgeseg.runtime.open, Detector.predict),
+    *(Model.predict, Model.evaluate, Model.with_accuracy, Model.save, Model.export),
+]
+
+
+@pytest.mark.parametrize("function", PUBLIC, ids=lambda function: function.__qualname__)
+def test_help_explains_every_parameter(function):
+    text = str(inspect.getdoc(function))
+    explained = {
+        name.strip()
+        for names in re.findall(r"^([\w, ]+): ", text, re.M)
+        for name in names.split(",")
+    }
+    assert explained == {*inspect.signature(function).parameters} - {"self"}
+
+
+def test_help_of_fit_has_an_example_that_runs(plate, tmp_path, monkeypatch):
+    """Its lines as they are, but for a network that needs no weights."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(plate / "train/good", "parts/good")
+    shutil.copytree(plate / "test/good", "parts/today")
+    shutil.copy("parts/today/000.png", "parts/today/001.png")
+    lines = re.findall(r"^    (\S.*)$", str(inspect.getdoc(edgeseg.fit)), re.M)
+    code = "\n".join(line for line in lines if re.match(r"(model = |print\(|model\.)", line))
+    monkeypatch.setattr(edgeseg, "fit", partial(fit, preset=SMALL, options=RANDOM))
+    monkeypatch.setattr(Model, "export", partialmethod(Model.export, allow_random_weights=True))
+    exec(code, {"edgeseg": edgeseg})
+    assert {path.name for path in tmp_path.iterdir()} >= {"part.edgeseg", "part.onnx", "part.json"}
 
 
 def test_evaluate_is_the_command(model, plate, small_artefact_path, tmp_path):
@@ -204,9 +316,24 @@ def test_a_model_of_tiles(plate):
         assert result.score == pytest.approx(score, rel=1e-5)
 
 
+def test_what_is_not_installed_is_named_with_its_command():
+    code = (
+        "import sys; sys.modules['safetensors'] = None; import edgeseg\n"
+        "print(edgeseg.runtime.open.__name__)\n"
+        "try:\n    edgeseg.fit\nexcept ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "open",
+        "edgeseg.fit needs safetensors, which is not installed; run: pip install 'edgeseg[teach]'",
+    ]
+
+
 def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="module 'edgeseg' has no attribute 'laod'"):
         edgeseg.laod  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'edgeseg\.runtime' has no attribute 'opne'"):
+        edgeseg.runtime.opne  # noqa: B018
 
 
 def test_the_names_that_are_shown_are_those_to_use():

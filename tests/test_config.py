@@ -17,7 +17,7 @@ def test_paper_preset_is_the_paper():
     assert paper.interpolation == "nearest"
     assert (paper.embedding, paper.k, paper.ridge) == ("semi_orthogonal", 100, 0.01)
     assert (paper.pool, paper.share, paper.rank, paper.top) == (1, 1, 0, 1)
-    assert paper.sigma == 4.0
+    assert (paper.map_layers, paper.sigma) == ((), 4.0)
 
 
 def test_edge_preset_is_the_default():
@@ -46,9 +46,9 @@ def test_missing_keys_are_defaults_and_unknown_ones_are_refused():
 
 
 def test_sequences_become_tuples():
-    config = FitConfig(layers=[1, 2], size_hw=[64, 96])  # type: ignore[arg-type]
-    assert (config.layers, config.size_hw) == ((1, 2), (64, 96))
-    assert hash(config) == hash(FitConfig(layers=(1, 2), size_hw=(64, 96)))
+    config = FitConfig(layers=[1, 2], map_layers=[], size_hw=[64, 96])  # type: ignore[arg-type]
+    assert (config.layers, config.map_layers, config.size_hw) == ((1, 2), (), (64, 96))
+    assert hash(config) == hash(FitConfig(layers=(1, 2), map_layers=(), size_hw=(64, 96)))
 
 
 def test_a_whole_number_is_the_same_setting():
@@ -69,6 +69,7 @@ def test_grid_of_a_rectangle():
 
 
 LAYERS = "increasing layer numbers from 1, such as 1,2,3"
+MAP_LAYERS = "some of the layers 1,2,3 in their order, or none"
 RIDGE = "above 0, or a constant pixel has no inverse"
 
 
@@ -103,6 +104,11 @@ RIDGE = "above 0, or a constant pixel has no inverse"
         ("layers", (2, 1), LAYERS),
         ("layers", (1, 1), LAYERS),
         ("layers", (0, 1), LAYERS),
+        ("map_ridge", 0, RIDGE),
+        ("map_ridge", math.nan, RIDGE),
+        ("map_layers", (2, 1), MAP_LAYERS),
+        ("map_layers", (1, 1), MAP_LAYERS),
+        ("map_layers", (1, 4), MAP_LAYERS),
         ("size_hw", (31, 256), "at least 32x32"),
         ("overlap", -1, "a whole number from 0"),
         ("overlap", 64, "0 without tiles"),
@@ -116,13 +122,23 @@ def test_values_that_cannot_be_meant(name, value, expected):
     assert str(caught.value) == f"{name}={value!r}: expected {expected}"
 
 
+def test_a_map_whose_maximum_is_the_score_has_no_layers_of_its_own():
+    with pytest.raises(UsageError) as caught:
+        FitConfig(top=1, map_layers=(1, 2))
+    assert str(caught.value) == (
+        "map_layers=(1, 2): the score never uses them, and with top=1 it is the map's maximum; "
+        "leave one of them out"
+    )
+    assert FitConfig(top=1, map_layers=()).map_layers == ()
+
+
 def test_every_field_is_checked_or_free_text():
     """A new setting must come with its check; the backbone's name is checked by its registry."""
     checked = {
         "layers", "size_hw", "stride", "interpolation", "embedding", "k", "covariance", "pool",
         "share", "rank", "directions", "ridge", "sigma", "top", "seed", "calibration", "holdout",
         "folds", "false_alarm_rate", "frame_hw", "overlap", "moments", "ridge_unit", "context",
-        "geometry",
+        "geometry", "map_layers", "map_ridge", "promise", "variants",
     }  # fmt: skip
     assert {item.name for item in fields(FitConfig)} == checked | {"backbone"}
 

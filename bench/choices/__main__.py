@@ -63,18 +63,19 @@ class CandidateSetting:
 
 
 def _value(config: FitConfig, key: str, text: str) -> Any:
-    """Convert a text to the type that the setting has."""
+    """Convert a text to the type that the setting has; `map_layers=` is none."""
     known = {item.name: getattr(config, item.name) for item in fields(config)}
     if key not in known:
         raise UsageError(f"unknown settings {[key]}; expected names of FitConfig")
     try:
         if key in ("size_hw", "frame_hw"):
             return SIZE.convert(text, None, None)
-        if key == "layers":
-            return tuple(int(part) for part in text.split("+"))
+        if key in ("layers", "map_layers"):
+            return tuple(int(part) for part in text.split("+") if text)
         return type(known[key])(text)
     except (ValueError, click.BadParameter):
-        raise UsageError(f"{key}={text!r}: expected a value like {known[key]!r}") from None
+        like = "1+2" if key.endswith("layers") else repr(known[key])
+        raise UsageError(f"{key}={text!r}: expected a value like {like}") from None
 
 
 class Trials:
@@ -186,7 +187,11 @@ def main(
         figures=(),
         facts=describe(threads=torch.get_num_threads(), seeds=tuple(seeds))
         | {"commits": list(done.commits), "work_seconds": done.seconds},
-        notes=(*(f"{name} failed: {reason}" for name, reason in failed.items()), NOTE),
+        notes=(
+            *(f"{each.name}: {line}" for each in datasets for line in each.notes),
+            *(f"{name} failed: {reason}" for name, reason in failed.items()),
+            NOTE,
+        ),
         raw=done.results,
     )
     write_report(report, out)

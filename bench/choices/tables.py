@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from edgeseg.bench.choices.trial import TrialResult, at_rate
+from edgeseg.bench.harness.accuracy import fewer_categories
 from edgeseg.bench.harness.tabular import Table, column, table_of
 
 RATES = (0.01, 0.05)
@@ -19,13 +20,14 @@ CRITERIA = {
     "recall_1": "recall 1 %",
     "recall_5": "recall 5 %",
 }
+OF_PIXELS = {"pro": "PRO", "pro_05": "PRO 0.05"}  # what a category without masks has not
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
     """The figures of one setting on one category or, as means, on several."""
 
-    pro: float
+    pro: float  # nan without masks
     pro_05: float  # nan where an older run did not measure it, like f1
     image_auroc: float
     recall: float  # at the threshold that the setting ships with, like f1
@@ -143,13 +145,26 @@ class ChoiceRow:
 
 
 class Comparison:
-    """Figures of every setting, category and seed."""
+    """Figures of every setting, category and seed.
+
+    What no setting has on a category, such as PRO where masks are missing, is a mean over the other
+    categories.
+    """
 
     def __init__(self, figures: dict[tuple[str, str, int], Figures]) -> None:
         self.figures = figures
         self.settings = list(dict.fromkeys(setting for setting, _, _ in figures))
         self.categories = list(dict.fromkeys(category for _, category, _ in figures))
         self.seeds = sorted({seed for _, _, seed in figures})
+        self.measured = {key: self._categories_with(key) for key in CRITERIA | OF_PIXELS}
+
+    def _categories_with(self, key: str) -> list[str]:
+        known = {
+            category
+            for (_, category, _), each in self.figures.items()
+            if key not in OF_PIXELS or not math.isnan(getattr(each, key))
+        }
+        return [category for category in self.categories if category in known]
 
     def mean(
         self, setting: str, *, without: str | None = None, seed: int | None = None
@@ -164,7 +179,15 @@ class Comparison:
         ]
         if not wanted or any(key not in self.figures for key in wanted):
             return None
-        return Figures.mean([self.figures[key] for key in wanted])
+        pro, pro_05 = (
+            [self.figures[place] for place in wanted if place[1] in self.measured[key]]
+            for key in ("pro", "pro_05")
+        )
+        return replace(
+            Figures.mean([self.figures[place] for place in wanted]),
+            pro=Figures.mean(pro).pro if pro else math.nan,
+            pro_05=Figures.mean(pro_05).pro_05 if pro_05 else math.nan,
+        )
 
     def of_category(self, setting: str, category: str) -> Figures | None:
         """Average a setting over the seeds of one category."""
@@ -189,7 +212,7 @@ class Comparison:
             note="Means over categories and seeds; recall, false alarms and F1 at the threshold "
             "that the setting ships with, the first two also at those for 1 and 5 %. False alarms "
             "are shares of all good test images. M read: millions of factor entries that a frame "
-            "is compared with.",
+            f"is compared with.{self._missing()}",
         )
         if len(self.categories) > 1 and len(self.complete) > 1:
             yield table_of(
@@ -204,14 +227,27 @@ class Comparison:
             ]
             yield table_of(category, rows)
 
+    def _missing(self) -> str:
+        """Say which figures are means over fewer categories than there are."""
+        return "".join(
+            fewer_categories(title, self.measured[key], self.categories)
+            for key, title in OF_PIXELS.items()
+        )
+
+    def _criteria(self) -> Iterator[tuple[str, str, list[str]]]:
+        """List what can be compared without a category: key, title and the categories with it."""
+        for key, title in CRITERIA.items():
+            if len(self.measured[key]) > 1:
+                yield key, title, self.measured[key]
+
     def differences(self) -> Iterator[DifferenceRow]:
         """Compare every setting with the first one."""
         first = self.complete[0]
         for setting in self.complete[1:]:
-            for key, title in CRITERIA.items():
+            for key, title, categories in self._criteria():
                 apart = {
                     category: self._difference(setting, first, key, without=category)
-                    for category in self.categories
+                    for category in categories
                 }
                 by_seed = [self._difference(setting, first, key, seed=seed) for seed in self.seeds]
                 yield DifferenceRow(
@@ -241,8 +277,8 @@ class Comparison:
 
     def choices(self) -> Iterator[ChoiceRow]:
         """Choose a setting by every criterion, without each category in turn."""
-        for key, title in CRITERIA.items():
-            for category in self.categories:
+        for key, title, categories in self._criteria():
+            for category in categories:
                 others = {
                     name: float(getattr(self.mean(name, without=category), key))
                     for name in self.complete

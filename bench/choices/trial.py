@@ -18,8 +18,9 @@ from torch import Tensor
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.operating_point import rate_threshold
 from edgeseg.decision.prediction import above
+from edgeseg.decision.score_origin import Promise
 from edgeseg.evaluation.evaluate import Evaluation, evaluate
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import FitOptions, fit_in
@@ -103,6 +104,7 @@ class TrialResult:
     planted: tuple[float, ...]
     rate: float  # that was asked for
     reads: int  # numbers of the factors that a frame is compared with
+    promise: Promise = "conformal"  # how the rate became the threshold
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; scores to six digits."""
@@ -152,7 +154,8 @@ def trial_result(artefact: Artefact, evaluation: Evaluation) -> TrialResult:
         good=_numbers(calibration.good.of_parts.scores),
         planted=_numbers(None if planted is None else planted.scores),
         rate=artefact.config.false_alarm_rate,
-        reads=artefact.factors.factor.size,
+        promise=artefact.config.promise,
+        reads=artefact.factors.reads,
     )
 
 
@@ -178,7 +181,7 @@ def at_rate(tried: TrialResult, rate: float | None = None) -> AtRate:
     """
     wish = tried.rate if rate is None else rate
     good = np.array(tried.good, np.float32).tolist()
-    threshold = conformal_threshold(good, false_alarm_rate=wish).value
+    threshold = rate_threshold(good, false_alarm_rate=wish, promise=tried.promise).value
     alarm = above(np.array(tried.scores), threshold)
     defective = np.array(tried.labels, bool)
     planted = above(np.array(tried.planted), threshold)

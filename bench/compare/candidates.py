@@ -120,7 +120,7 @@ class SmallOptions:
     """Options of `edgeseg bench small`."""
 
     size_hw: tuple[int, int] = typed((256, 256), "Image size.", kind=SIZE, flags=("--size",))
-    backbone: str = "efficientnet_lite0"  # its weights come with a package
+    backbone: str = FitConfig.backbone  # its weights come with a package
     train: int = typed(30, "Good images to make and fit on.", kind=click.IntRange(2))
     presets: tuple[str, ...] = typed(
         ("edge", "paper"),

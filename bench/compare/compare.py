@@ -49,7 +49,8 @@ def run_compare(
         note(line)
     work = _work(options, models, out, progress=progress)
     record = work.measure(Store(out, fresh=fresh), schedule=options.schedule, note=note)
-    notes = [*(PEER_NOTES if options.peers else ()), *notes]
+    left_out = [f"{each.name}: {line}" for each in work.datasets for line in each.notes]
+    notes = [*(PEER_NOTES if options.peers else ()), *notes, *left_out]
     notes += timing_notes(record.timed, note=note)
     facts["versions"] |= _peer_version(record)
     return write_summary(

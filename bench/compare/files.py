@@ -50,7 +50,10 @@ class Judgement:
                 "planted defects to judge by, expected some of both; give more good images"
             )
         wish = metadata.threshold.requested_rate
-        point = operating_point(good.scores, good.peaks, rate=wish, planted=planted)
+        promise = metadata.threshold.promise
+        point = operating_point(
+            good.scores, good.peaks, rate=wish, promise=promise, planted=planted
+        )
         labels = np.repeat([0, 1], [len(good.scores), len(planted)])
         separation = auroc(np.concatenate([good.scores, planted]), labels)
         return cls(

@@ -12,6 +12,8 @@ from edgeseg.bench.compare.plan import TIMED_ONLY, ComparisonPlan, Graph, peer_u
 from edgeseg.bench.harness.accuracy import (
     ACCURACY_COLUMNS,
     DECISION_COLUMNS,
+    LABELS,
+    Means,
     decision_figures,
     metrics_in,
     over_seeds,
@@ -24,8 +26,6 @@ from edgeseg.bench.latency.timing import SPIN, timings_of
 
 UNTRAINED = "timed only: untrained (needs the authors' teacher weights)"
 _RATIOS_TO = (PEERS["padim"], PEERS["patchcore"])
-
-Means = dict[str, tuple[float, float | None]]  # mean and deviation over seeds, by metric
 
 
 def _ms(name: str) -> dict[str, Any]:
@@ -127,7 +127,8 @@ class Record:
         known = [result for results in self.files(graph).values() for result in results]
         judged = backend is None or self.plan.is_judged_in(graph.precision, backend)
         means = self._means(graph) if judged else {}
-        spreads = [std for each in means.values() if (std := each["pro"][1]) is not None]
+        pro = [each.get("pro", (None, None)) for each in means.values()]
+        spreads = [std for _, std in pro if std is not None]
         fits = [self.done.results.get(each.fit.unit, {}) for each, *_ in self.plan.repeats(graph)]
         planted = known[0].get("judged", {})
         figures = self._overall(means)
@@ -199,7 +200,7 @@ class Record:
     def _means(self, graph: Graph) -> dict[str, Means]:
         """Average by category over the seeds whose file was not refused."""
         usable = {
-            category: [result for result in results if "pro" in result]
+            category: [result for result in results if LABELS.keys() & result.keys()]
             for category, results in self.files(graph).items()
         }
         return {category: over_seeds(results) for category, results in usable.items() if results}
@@ -212,12 +213,29 @@ class Record:
         return {c: over_seeds([result[kind]]) for c, result in known if kind in result}
 
     def _overall(self, by_category: Mapping[str, Means]) -> dict[str, float | None]:
-        """Average over all categories; None if one is missing, since it may be a hard one."""
-        categories = self.plan.categories
+        """Average over all categories; None if one is missing, since it may be a hard one.
+
+        A category without masks has no figures of pixels: they are of the others.
+        """
         return {
-            key: _mean([by_category.get(c, {}).get(key, (None, None))[0] for c in categories])
+            key: _mean(
+                [
+                    by_category.get(category, {}).get(key, (None, None))[0]
+                    for category in self.measured_on(key)
+                ]
+            )
             for key in self.metrics
         }
+
+    def measured_on(self, key: str) -> tuple[str, ...]:
+        """List the categories that have a metric: those with masks, where it needs them."""
+        bare = {
+            category
+            for _, by_category in self.accuracies()
+            for category, means in by_category.items()
+            if means.get(key) == (None, None)
+        }
+        return tuple(category for category in self.plan.categories if category not in bare)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from edgeseg.bench.compare.files import REFUSED
 from edgeseg.bench.compare.findings import findings_of, row_dot
 from edgeseg.bench.compare.record import ComparedFile, Record
-from edgeseg.bench.harness.accuracy import COMPARED, LABELS, by_category
+from edgeseg.bench.harness.accuracy import COMPARED, LABELS, by_category, fewer_categories
 from edgeseg.bench.harness.figures import pareto
 from edgeseg.bench.harness.report import Figure, Report, write_report
 from edgeseg.bench.harness.tabular import Table, column, table_of
@@ -86,7 +86,10 @@ def write_summary(
 def tables_of(record: Record, rows: Sequence[ComparedFile]) -> Iterator[Table]:
     """Make the tables: the summary, exported forms, every metric by category, and times."""
     note = PLANTED_NOTE if record.plan.by_planted else NOTE
-    measured = f" Measured on {', '.join(record.plan.categories)}; seeds: {record.plan.seeds}."
+    categories = record.plan.categories
+    measured = f" Measured on {', '.join(categories)}; seeds: {record.plan.seeds}." + "".join(
+        fewer_categories(LABELS[key], record.measured_on(key), categories) for key in record.metrics
+    )
     yield table_of("Summary", rows, note=note + measured).without_empty_columns()
     forms = list(forms_of(record))
     if forms:

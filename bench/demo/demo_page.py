@@ -1,7 +1,7 @@
 """The page at the end of `edgeseg demo`: what was found, with which models, and how fast."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from edgeseg.bench.harness.sampling import percentiles
 from edgeseg.bench.harness.tabular import Table, column, table_of
 from edgeseg.bench.latency.timing import SPIN, candidates_of
 from edgeseg.bench.latency.turns import Schedule, Timing, measure_latency
+from edgeseg.data.planted.kinds import KINDS
 from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.operating_point import OperatingPoint
+from edgeseg.decision.score_origin import percent
 from edgeseg.evaluation.panels import add_heading, contact_sheet
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -44,6 +47,17 @@ class ModelRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RateRow:
+    """A false-alarm rate that could be chosen."""
+
+    rate: str = field(metadata=column("false alarms"))
+    promised: str = field(metadata=column("promised"))
+    needed: int = field(metadata=column("parts needed"))
+    threshold: float = field(metadata=column("threshold", digits=4))
+    found: float | None = field(metadata=column("found", digits=2))
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageRow:
     """A stage of the streamed frames."""
 
@@ -60,6 +74,7 @@ def write_demo_report(
     models: dict[str, Path],  # by the name they have in the report
     latency: Path,
     plan: dict[str, Any] | None,
+    threshold: dict[str, Any],  # what `edgeseg threshold --json` says
     seconds: float,
     synthetic: bool,
 ) -> Path:
@@ -79,12 +94,19 @@ def write_demo_report(
     report = Report(
         name="demo",
         title="What is wrong with the part, and how fast we know",
-        findings=(*_findings(out, stream, plan), f"All steps together took {seconds:.0f} s."),
-        tables=(_model_table(rows), _stage_table(stream)),
+        findings=(
+            *_findings(out, stream, plan, threshold),
+            f"All steps together took {seconds:.0f} s.",
+        ),
+        tables=(
+            _threshold_table(threshold),
+            _model_table(rows).without_empty_columns(),
+            _stage_table(stream),
+        ),
         figures=(*_figures(out), *_pareto(rows, out)),
         facts=describe(threads=threads, seeds=(0,)),
         notes=(made_up,) if synthetic else (),
-        raw={"stream": stream, "plan": plan},
+        raw={"stream": stream, "plan": plan, "threshold": threshold},
     )
     return write_report(report, out)
 
@@ -108,8 +130,13 @@ def _model_row(name: str, path: Path, timing: Timing) -> ModelRow:
     )
 
 
-def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) -> list[str]:
-    lines = []
+def _findings(
+    out: Path,
+    stream: dict[str, Any],
+    plan: dict[str, Any] | None,
+    threshold: dict[str, Any],
+) -> list[str]:
+    lines = _threshold_findings(threshold)
     if (out / "eval.json").is_file():
         verdicts = json.loads((out / "eval.json").read_text(encoding="utf-8"))
         bad = verdicts["anomalies"]
@@ -130,6 +157,46 @@ def _findings(out: Path, stream: dict[str, Any], plan: dict[str, Any] | None) ->
             f"{plan['build']['build_seconds']:.1f} s; running it needs an NVIDIA GPU."
         )
     return lines
+
+
+def _points(threshold: dict[str, Any]) -> list[OperatingPoint]:
+    names = {item.name for item in fields(OperatingPoint)}
+    return [
+        OperatingPoint(**{name: value for name, value in row.items() if name in names})
+        for row in threshold["rates"]
+    ]
+
+
+def _threshold_findings(threshold: dict[str, Any]) -> list[str]:
+    """Say what the stored threshold promises, and what it finds of planted defects."""
+    rate = threshold["stored"]["requested_rate"]
+    chosen = next(point for point in _points(threshold) if point.requested_rate == rate)
+    kept = f"at most {percent(rate)} of good parts are stopped by mistake"
+    lines = [f"The threshold is {chosen.score:.4f}: {chosen.shortfall or kept}."]
+    if chosen.recall is not None:
+        lines.append(
+            f"{chosen.recall:.0%} of {threshold['planted']['count']} defects planted on copies of "
+            "good pictures were found, by models that had not seen these parts."
+        )
+    return lines
+
+
+def _threshold_table(threshold: dict[str, Any]) -> Table:
+    rows = [
+        RateRow(
+            rate=percent(point.requested_rate),
+            promised=percent(point.promised_rate),
+            needed=point.needed,
+            threshold=point.score,
+            found=point.recall,
+        )
+        for point in _points(threshold)
+    ]
+    note = (
+        f"From {threshold['parts']} different good parts. {threshold['guarantee']}. Found: share "
+        "of planted defects. Another rate: edgeseg threshold MODEL --rate RATE."
+    )
+    return table_of("What a rate of false alarms costs", rows, note=note)
 
 
 def _model_table(rows: list[ModelRow]) -> Table:
@@ -182,20 +249,29 @@ def _stage_table(stream: dict[str, Any]) -> Table:
     return table_of("Where the time of a streamed frame goes", rows, note=note)
 
 
+def _one_of_each(pictures: Path) -> dict[str, Path]:
+    """Return a picture of each kind: of a folder of `edgeseg eval`, or one of planted defects."""
+    found = {}
+    for path in sorted(pictures.glob("*")):
+        if path.is_dir():
+            found[path.name] = min(path.glob("*.png"))
+        elif path.stem in {*KINDS, "good"}:
+            found[path.stem] = path
+    return found
+
+
 def _figures(out: Path) -> tuple[Figure, ...]:
     """Draw some kinds of defect and a good part in one picture, large enough for a phone."""
-    folders = sorted(path for path in (out / "pictures").glob("*") if path.is_dir())
-    defective = [folder for folder in folders if folder.name != "good"][:MOST_KINDS]
-    shown = [*defective, *(folder for folder in folders if folder.name == "good")]
+    found = _one_of_each(out / "pictures")
+    defective = [kind for kind in found if kind != "good"][:MOST_KINDS]
+    shown = [*defective, *(kind for kind in found if kind == "good")]
     if not shown:
         return ()
-    panels = [
-        add_heading(read_image(min(folder.glob("*.png"))), folder.name, scale=0.5)
-        for folder in shown
-    ]
+    panels = [add_heading(read_image(found[kind]), kind, scale=0.5) for kind in shown]
     write_image(out / "found.png", contact_sheet(panels, title="One of each kind"))
     note = (
         "Left: the part. Middle: how far each place is from good parts. Right: what is marked "
-        "(magenta) and where the defect is (green). The mark on the scale is the threshold."
+        "(magenta) and, where the data has masks, the defect (green). The mark on the scale is the "
+        "threshold."
     )
     return (Figure(title="What it sees", file="found.png", note=note),)

@@ -27,6 +27,9 @@ COMPARED = tuple(metric.key for metric in stored_metrics() if not metric.at_thre
 ACCURACY_COLUMNS = column("{}", better="high", titles=LABELS)
 DECISION_COLUMNS = column("{}", titles=LABELS)  # one threshold's: more of one is less of the other
 
+# Mean and deviation over seeds, by metric; both None where a metric needs masks that are missing.
+Means = dict[str, tuple[float | None, float | None]]
+
 # uint8 frames (N, H, W, 3) to maps (N, H, W) and scores (N,)
 Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.float32]]]
 
@@ -35,7 +38,7 @@ Predict = Callable[[NDArray[np.uint8]], tuple[NDArray[np.float32], NDArray[np.fl
 class Accuracy:
     """Accuracy of one model on one test set."""
 
-    figures: dict[str, float]  # by the keys of LABELS
+    figures: dict[str, float | None]  # by the keys of LABELS; None where it needs missing masks
     images: int
     anomalies: int
 
@@ -46,7 +49,7 @@ class Accuracy:
 
 def accuracy_of(
     maps: Iterable[NDArray[np.float32]],
-    masks: Iterable[NDArray[np.bool_]],
+    masks: Iterable[NDArray[np.bool_] | None],
     scores: Sequence[float],
     labels: Sequence[int],
     *,
@@ -55,26 +58,26 @@ def accuracy_of(
 ) -> Accuracy:
     """Measure maps and scores, by the same code for every candidate.
 
-    Without a threshold the metrics of decisions are left out.
+    Without a threshold the metrics of decisions are left out. A mask is None where a defective
+    image has none, and then what is measured by pixels is None.
     """
+    good, defective = len(labels) - sum(labels), sum(labels)
+    if not good or not defective:
+        raise DatasetError(
+            f"{name}: accuracy needs good and defective test images, got {good} and {defective}"
+        )
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)
     measured = LabelledResults(
         maps=evaluator.result(), scores=tuple(scores), labels=tuple(labels), threshold=threshold
     )
-    figures = {}
-    for metric in stored_metrics():
-        if metric.at_threshold and math.isnan(threshold):
-            continue
-        value = metric.value(measured)
-        if value is None:
-            raise DatasetError(
-                f"{name}: accuracy needs good and defective test images, got "
-                f"{len(labels) - sum(labels)} and {sum(labels)}"
-            )
-        figures[metric.key] = value
-    return Accuracy(figures=figures, images=len(labels), anomalies=sum(labels))
+    figures = {
+        metric.key: metric.value(measured)
+        for metric in stored_metrics()
+        if not (metric.at_threshold and math.isnan(threshold))
+    }
+    return Accuracy(figures=figures, images=len(labels), anomalies=defective)
 
 
 def measure_accuracy(
@@ -86,7 +89,7 @@ def measure_accuracy(
 ) -> Accuracy:
     """Run a predictor over the test images of a dataset."""
     maps: list[NDArray[np.float32]] = []
-    masks: list[NDArray[np.bool_]] = []
+    masks: list[NDArray[np.bool_] | None] = []
     scores: list[float] = []
     labels: list[int] = []
     for batch in load_batches(dataset.test, size_hw=size_hw, batch_size=_BATCH):
@@ -119,13 +122,25 @@ def decision_figures(figures: Mapping[str, float | None]) -> dict[str, float | N
     return {key: value for key, value in figures.items() if key not in COMPARED}
 
 
-def over_seeds(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float | None]]:
+def over_seeds(results: Sequence[Mapping[str, Any]]) -> Means:
     """Compute mean and standard deviation over seeds of every measured metric."""
-    return {
-        key: mean_std([float(result[key]) for result in results])
-        for key in metrics_in(results)
-        if all(key in result for result in results)
-    }
+    means: Means = {}
+    for key in metrics_in(results):
+        values = [result[key] for result in results if key in result]
+        if len(values) == len(results):
+            means[key] = (None, None) if None in values else mean_std([float(v) for v in values])
+    return means
+
+
+def fewer_categories(title: str, known: Sequence[str], categories: Sequence[str]) -> str:
+    """Say on which categories a figure was not measured; empty where its mean is over all."""
+    missing = [category for category in categories if category not in known]
+    if not missing:
+        return ""
+    return (
+        f" {title}: over {len(known)} of {len(categories)} categories, not measured on "
+        f"{', '.join(missing)}."
+    )
 
 
 def group_means(by_category: Mapping[str, float]) -> dict[str, float | None]:

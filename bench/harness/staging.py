@@ -42,7 +42,7 @@ def stage(
     for sample, target in zip(dataset.test, images, strict=True):
         frame, mask = read_sample(sample, size_hw)
         write_image(target, frame)
-        if sample.label:
+        if sample.label and mask is not None:
             name = f"{target.stem}_mask.png"
             write_image(root / "ground_truth" / sample.kind / name, mask.astype(np.uint8) * 255)
     write_text(marker, stamp)  # last: it says that the rest is whole

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgeseg.base.errors import DatasetError
 from edgeseg.base.progress import Progress, silent
 from edgeseg.bench.harness.accuracy import (
     Accuracy,
@@ -41,6 +42,14 @@ class PaperDataset:
     name: str
     dataset: Dataset
     size_hw: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        bare = next((sample for sample in self.dataset.test if not sample.is_marked), None)
+        if bare is not None:
+            raise DatasetError(
+                f"{bare.image}: defective, without a mask; the paper measures by pixels, expected "
+                f"masks of all defective pictures of {self.name}"
+            )
 
     def settings(self) -> Result:
         """Settings that decide the features, beside the backbone."""
@@ -221,8 +230,9 @@ def mstc_units(mstc: Path | None, *, weights: str | None) -> tuple[list[Unit], l
     """Make the units of mSTC by an ordinary fit: its 43 000 test frames are too many to keep."""
     if mstc is None:
         return [], ["mSTC is absent: give its folder with --mstc."]
-    dataset = open_dataset(mstc)
-    return [_mstc_unit(dataset, kind, weights) for kind in ("semi_orthogonal", "sampled")], []
+    source = PaperDataset(name="mstc", dataset=open_dataset(mstc), size_hw=PAPER.size_hw)
+    kinds = ("semi_orthogonal", "sampled")
+    return [_mstc_unit(source.dataset, kind, weights) for kind in kinds], []
 
 
 def _mstc_unit(dataset: Dataset, kind: str, weights: str | None) -> Unit:

@@ -35,7 +35,7 @@ def draw_examples(source: PaperDataset, maps: dict[str, Tensor], folder: Path) -
         frame, mask = read_sample(sample, source.size_hw)
         tiles = [frame]
         tiles += [heat(each[index].numpy(), value_range=VALUE_RANGE) for each in maps.values()]
-        tiles.append(_draw_outline(frame, mask))
+        tiles.append(frame if mask is None else _draw_outline(frame, mask))
         titles = [sample.kind, *(name.replace("_", "-") for name in maps), "ground truth"]
         row = [_add_title(_small(tile), title) for tile, title in zip(tiles, titles, strict=True)]
         rows.append(np.hstack(row))

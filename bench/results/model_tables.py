@@ -43,7 +43,7 @@ def all_models(summary: Table) -> str:
 def few_models(summary: Table) -> str:
     """Write a short table in Markdown: the default, the fastest of ours, and the peers."""
     models = list(_models(summary))
-    judged = [model for model in models if model["PRO"] is not None]
+    judged = [model for model in models if model["image AUROC"] is not None]
     ours = [model for model in judged if str(model["model"]).startswith("edgeseg ")]
     default = [model for model in ours if _backbone(model) == _backbone(ours[0])]
     fastest = min(ours, key=lambda model: float(model["p50 ms"] or "inf"))
@@ -88,6 +88,8 @@ def _markdown(
 ) -> str:
     columns = {column.name: column for column in summary.columns}
     columns["p50 ms OpenVINO"] = Column(name="", better="low")
+    # A report without any masks has no column of PRO.
+    shown = {key: shape for key, shape in shown.items() if key in columns}
     table = Table(
         title="",
         columns=tuple(

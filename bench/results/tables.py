@@ -17,14 +17,18 @@ from edgeseg.base.files import write_text
 from edgeseg.base.options import FOLDER, note
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.results.model_tables import all_models, few_models
+from edgeseg.bench.results.recall_table import recall_table, write_usual_recall
 from edgeseg.bench.results.trust_table import ROWS, trust_table
+from edgeseg.decision.usual_recall import FILE
 
 RESULTS = Path("bench/results")
+BY_IMAGES = Path("decide/by_images")
 # Names of blocks, and what makes their Markdown of the folder of reports.
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "results": lambda results: few_models(read_report(results / "peers").tables[0]),
     "peers": lambda results: all_models(read_report(results / "peers").tables[0]),
     "trust": lambda results: trust_table(results / "trust"),
+    "recall": lambda results: recall_table(read_report(results / BY_IMAGES).tables[0]),
 }
 
 
@@ -53,6 +57,8 @@ def main(folders: tuple[Path, ...]) -> None:
             if path.stem in ROWS and path.suffix in (".json", ".md"):
                 shutil.copyfile(path, RESULTS / "trust" / path.name)
                 note(f"took {path.name}")
+    if (RESULTS / BY_IMAGES).is_dir():
+        write_usual_recall(read_report(RESULTS / BY_IMAGES).tables[0], FILE)
     for page in documents(Path()):
         text = page.read_text(encoding="utf-8")
         made = with_tables(text, RESULTS)

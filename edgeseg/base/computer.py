@@ -1,6 +1,9 @@
-"""The name of the computer that a report was made on."""
+"""The computer: its name for reports, and whether it has NVIDIA's driver."""
 
+import ctypes
 import platform
+import sys
+from functools import cache
 from pathlib import Path
 
 _BOARD = Path("/proc/device-tree/model")  # Jetson, Raspberry Pi
@@ -14,6 +17,16 @@ def processor_name() -> str:
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
     return ", ".join(filter(None, [board, name]))
+
+
+@cache
+def has_cuda() -> bool:
+    """Return whether NVIDIA's driver is here, without which no CUDA library starts."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def _text(path: Path) -> str:

@@ -2,12 +2,20 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
+
+from edgeseg.base.errors import EdgesegError
 
 # Modules that are called otherwise than the package that brings them.
-_PACKAGES = {"cv2": "opencv-python-headless", "cuda": "cuda-python", "paho": "paho-mqtt"}
+_PACKAGES = {
+    "cv2": "opencv-python-headless",
+    "cuda": "cuda-python",
+    "paho": "paho-mqtt",
+    "prometheus_client": "prometheus-client",
+}
 
 
 @cache
@@ -35,14 +43,58 @@ def extra_of(module: str) -> str | None:
     return min(bringing, key=lambda extra: (extra != "", len(extras()[extra])), default=None)
 
 
-def install_command(module: str) -> str | None:
-    """Return the command that installs a missing module, or None where edgeseg does not need it."""
+def install_command(*modules: str, also: Iterable[str] = ()) -> str | None:
+    """Return the command that installs missing modules, and other packages with them.
+
+    The result is None where edgeseg does not need one of the modules.
+    """
     if not extras():  # a checkout that was never installed cannot tell its extras
-        return None if module.split(".")[0] == "edgeseg" else f"pip install {_package(module)}"
-    extra = extra_of(module)
-    if extra is None:
+        if any(module.split(".")[0] == "edgeseg" for module in modules):
+            return None
+        return " ".join(["pip install", *dict.fromkeys(map(_package, modules)), *also])
+    brought = _fewest_extras(modules)
+    if brought is None:
         return None
-    return f"pip install 'edgeseg[{extra}]'" if extra else "pip install edgeseg"
+    named = ",".join(sorted(brought - {""}))
+    ours = [f"'edgeseg[{named}]'" if named else "edgeseg"] if modules else []
+    return " ".join(["pip install", *ours, *also])
+
+
+def _fewest_extras(modules: Iterable[str]) -> set[str] | None:
+    """Return the extras that bring all modules with the fewest packages."""
+    each = [extra_of(module) for module in modules]
+    if None in each:
+        return None
+    wanted = {_normal(_package(module)) for module in modules}
+    ways = [{extra for extra in each if extra is not None}]
+    ways += [{name} for name, names in extras().items() if wanted <= set(map(_normal, names))]
+    return min(ways, key=lambda way: (sum(len(extras()[extra]) for extra in way), len(way)))
+
+
+def missing(modules: Iterable[str]) -> list[str]:
+    """Return those modules that are not installed; none of them is loaded."""
+    return [module for module in modules if find_spec(module) is None]
+
+
+def check_installed(who: str, *modules: str) -> None:
+    """Refuse at the beginning of a work where modules that it needs are not installed."""
+    absent = missing(modules)
+    if absent:
+        raise not_installed(who, absent)
+
+
+def not_installed(
+    who: str, modules: Sequence[str], *, what: Sequence[str] = (), also: Sequence[str] = ()
+) -> EdgesegError:
+    """Return the error that `who` needs modules, and other things, that are not here.
+
+    `also` are the packages that bring the other things.
+    """
+    *most, last = [*map(_package, modules), *what]
+    names = f"{', '.join(most)} and {last}" if most else last
+    is_or_are = "are" if most else "is"
+    command = install_command(*modules, also=also)
+    return EdgesegError(f"{who} needs {names}, which {is_or_are} not installed; run: {command}")
 
 
 def version_of(package: str) -> str | None:

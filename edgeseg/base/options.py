@@ -4,6 +4,7 @@ How an option is declared stands in typed_options.py. Below the command line err
 (`max_bad=2`); `say_options` writes them as they are typed (`--max-bad 2`).
 """
 
+import shlex
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,11 @@ json_option = option_of(Shared, "as_json")
 def note(text: str) -> None:
     """Print a line about progress to stderr; stdout is for data."""
     click.echo(text, err=True)
+
+
+def command_line(*words: object) -> str:
+    """Return a command to type next; paths with blanks are quoted."""
+    return f"edgeseg {shlex.join(map(str, words))}"
 
 
 def listeners(*, quiet: bool) -> tuple[Note, Progress]:

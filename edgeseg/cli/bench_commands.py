@@ -32,6 +32,7 @@ from edgeseg.cli.bench_options import (
     use_weights,
     weights_folder_option,
 )
+from edgeseg.cli.needs import EXPORTING, check_needs
 from edgeseg.config import PRESETS
 from edgeseg.modelfile.precisions import PRECISIONS
 from edgeseg.modelfile.signature import admit
@@ -125,6 +126,8 @@ def small(asked: dict[str, Any], run: SmallRunOptions) -> None:
     \b
     edgeseg bench small --out out
     """
+    check_needs(*EXPORTING)
+
     from edgeseg.bench.compare.compare import run_small
 
     carry_out(run_small, SmallOptions(rounds=run.rounds, threads=run.cores, **asked), run)
@@ -153,6 +156,8 @@ def compare(
     edgeseg bench compare mvtec_ad --out out
     edgeseg bench compare mvtec_ad --backbone resnet18 --precision int8 --seeds 5 --out out
     """
+    check_needs(*EXPORTING)
+
     from edgeseg.bench.compare.compare import run_compare
     from edgeseg.bench.latency.timing import runnable
 
@@ -181,6 +186,8 @@ def paper(data: Path, asked: dict[str, Any], weights_folder: Path | None, run: R
     edgeseg bench paper mvtec_ad --kolektor KolektorSDD --out out
     edgeseg bench paper mvtec_ad --only curve --curve-seeds 5 --out out
     """
+    check_needs(*EXPORTING)
+
     from edgeseg.bench.paper.paper import run_paper
 
     use_weights(weights_folder)
@@ -218,6 +225,8 @@ def peers(
     edgeseg bench peers mvtec_ad --install --out out
     edgeseg bench peers mvtec_ad --peer padim --peers-python env/bin/python --out out
     """
+    check_needs(*EXPORTING)
+
     from edgeseg.bench.compare.compare import run_compare
 
     use_weights(weights_folder)
@@ -257,6 +266,8 @@ def fit_cost(
     \b
     edgeseg bench fit-cost mvtec_ad/screw --out out
     """
+    check_needs(*EXPORTING)
+
     from edgeseg.bench.fit_cost.fit_cost import run_fit_cost
 
     use_weights(weights_folder)

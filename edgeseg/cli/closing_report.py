@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.cli.threshold_report import choice_lines, deciding_lines, table_lines
+from edgeseg.cli.threshold_report import choice_lines, deciding_lines, question_lines, table_lines
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.decision.deciding_images import DecidingImage
+from edgeseg.decision.usual_recall import usual_recall
 from edgeseg.evaluation.panels import contact_sheet, render_panel
 from edgeseg.vision.images import write_image
 
 if TYPE_CHECKING:
     from edgeseg.model.artefact import Artefact
-    from edgeseg.model.predictor import Predictor
+    from edgeseg.model.predictor import VariantPredictor
 
 
 def closing_lines(artefact: "Artefact") -> Iterator[str]:
@@ -28,6 +29,10 @@ def closing_lines(artefact: "Artefact") -> Iterator[str]:
     yield from table_lines(evidence)
     yield from choice_lines(evidence.chosen, count=len(evidence.scores))
     yield from deciding_lines(evidence)
+    yield from question_lines(evidence)
+    usual = usual_recall(len(evidence.scores))
+    if usual is not None:
+        yield usual.sentence
 
 
 def evidence_of(artefact: "Artefact") -> Evidence:
@@ -46,7 +51,7 @@ def evidence_of(artefact: "Artefact") -> Evidence:
 
 
 def write_report(
-    artefact: "Artefact", dataset: Dataset, folder: Path, *, predict: "Predictor"
+    artefact: "Artefact", dataset: Dataset, folder: Path, *, predict: "VariantPredictor"
 ) -> list[Path]:
     """Write the report as a text file, and a picture of the images that decide."""
     text, sheet = folder / "fit.txt", folder / "highest.png"
@@ -63,12 +68,14 @@ def write_report(
 
 
 def _panel(
-    artefact: "Artefact", row: DecidingImage, sample: Sample, predict: "Predictor"
+    artefact: "Artefact", row: DecidingImage, sample: Sample, predict: "VariantPredictor"
 ) -> NDArray[np.uint8]:
     """Draw an image and where the fitted model finds it odd."""
+    from edgeseg.model.predictor import variant_scores
+
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
     frame_hwc, _ = read_sample(sample, config.image_hw, config.geometry)
-    maps, _ = predict(frame_hwc[None])
+    maps = variant_scores(predict(frame_hwc[None])).maps
     return render_panel(
         frame_hwc,
         maps[0],

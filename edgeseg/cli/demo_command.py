@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
-from edgeseg.bench.demo.demo import BACKBONE, Demo
+from edgeseg.bench.demo.demo import Demo
+from edgeseg.cli.needs import EXPORTING, check_needs
+from edgeseg.config import FitConfig
 
 
 @click.command()
@@ -22,7 +24,10 @@ from edgeseg.bench.demo.demo import BACKBONE, Demo
     help="Your own images instead of the synthetic part: a folder of good ones or a data set.",
 )
 @click.option(
-    "--backbone", default=BACKBONE, show_default=True, help="Any backbone with weights here."
+    "--backbone",
+    default=FitConfig.backbone,
+    show_default=True,
+    help="Any backbone with weights here.",
 )
 def demo(out: Path, data: Path | None, backbone: str) -> None:
     """Fit, evaluate, export, verify and stream, then write one page about it.
@@ -31,6 +36,7 @@ def demo(out: Path, data: Path | None, backbone: str) -> None:
     edgeseg demo
     edgeseg demo --data photos/good --out trial
     """
+    check_needs(*EXPORTING)
     started = time.perf_counter()
     run = Demo(out, data)
     run.fit_and_evaluate(backbone)

@@ -6,14 +6,15 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
 
 from edgeseg import __version__
-from edgeseg.base.extras import extras, install_command, version_of
+from edgeseg.base.extras import extra_of, extras, install_command, missing, version_of
 from edgeseg.base.options import json_option
 
 # What packages are for, where the name alone does not say it.
@@ -43,6 +44,8 @@ PURPOSES = {
     "cryptography": "signed models",
 }
 _FOR_DEVELOPERS = {"dev", "peers"}
+BACKENDS = ("onnxruntime", "openvino", "tensorrt", "tensorrt_rtx")  # any of which runs models
+READY = "ready"  # the topic of what this computer can do, which ends the report
 # What makes int8 fast, by the names that Linux gives them.
 CPU_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp")
 CPU_INFO = Path("/proc/cpuinfo")
@@ -59,6 +62,7 @@ class Finding:
     ok: bool
     text: str
     fix: str = ""
+    optional: bool = False  # what is not here is needed for more than this computer may do
 
 
 def examine() -> list[Finding]:
@@ -70,8 +74,10 @@ def examine() -> list[Finding]:
         _gpu,
         _providers,
         _cameras,
+        _graphs,
         _weights,
         _disk,
+        _ready,
     )
     findings: list[Finding] = []
     for check in checks:
@@ -100,14 +106,32 @@ def _packages() -> list[Finding]:
     if not names:
         text = "not installed, so its packages are not known"
         return [Finding(topic="packages", name="edgeseg", ok=False, text=text, fix="pip install .")]
-    findings = []
+    findings, absent = [], defaultdict[str, list[str]](list)
     for name in names:
         version = version_of(name)
-        purpose = f" ({PURPOSES[name]})" if name in PURPOSES else ""
-        fix = "" if version else install_command(name) or ""
-        text = f"{version or 'not installed'}{purpose}"
-        findings.append(Finding(topic="packages", name=name, ok=not fix, text=text, fix=fix))
-    return findings
+        if version is None:
+            absent[extra_of(name) or ""].append(name)
+        else:
+            text = version + _purposes([name])
+            findings.append(Finding(topic="packages", name=name, ok=True, text=text))
+    return findings + [_absent(extra, names) for extra, names in absent.items()]
+
+
+def _purposes(packages: Sequence[str]) -> str:
+    known = dict.fromkeys(PURPOSES[name] for name in packages if name in PURPOSES)
+    return f" ({', '.join(known)})" if known else ""
+
+
+def _absent(extra: str, packages: Sequence[str]) -> Finding:
+    """Return one line for all packages of an extra that are not installed."""
+    return Finding(
+        topic="packages",
+        name=f"[{extra}]" if extra else "edgeseg",
+        ok=False,
+        text=f"not installed: {', '.join(packages)}{_purposes(packages)}",
+        fix=f"pip install 'edgeseg[{extra}]'" if extra else "pip install edgeseg",
+        optional=bool(extra),
+    )
 
 
 def _cpu() -> list[Finding]:
@@ -133,7 +157,7 @@ def _gpu() -> list[Finding]:
     query = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
     if shutil.which(query[0]) is None:
         text = "no NVIDIA driver found; models run on the CPU"
-        return [Finding(topic="processor", name="gpu", ok=False, text=text)]
+        return [Finding(topic="processor", name="gpu", ok=False, text=text, optional=True)]
     result = subprocess.run(query, capture_output=True, text=True, timeout=10, check=False)
     if result.returncode:
         reason = (result.stderr or result.stdout).strip().splitlines()[:1]
@@ -152,7 +176,9 @@ def _providers() -> list[Finding]:
     except ImportError:
         fix = install_command("onnxruntime") or ""
         text = "ONNX Runtime is not installed"
-        return [Finding(topic="backends", name="providers", ok=False, text=text, fix=fix)]
+        other = len(missing(BACKENDS)) < len(BACKENDS)
+        finding = Finding(topic="backends", name="providers", ok=False, text=text, fix=fix)
+        return [replace(finding, optional=other)]
     names = [
         name.removesuffix("ExecutionProvider") for name in onnxruntime.get_available_providers()
     ]
@@ -163,7 +189,27 @@ def _cameras() -> list[Finding]:
     cameras = sorted(str(path) for path in Path("/dev").glob("video*"))
     text = ", ".join(cameras) if cameras else "none under /dev/video*"
     fix = "" if cameras else "edgeseg stream --source synthetic: needs no camera"
-    return [Finding(topic="cameras", name="cameras", ok=bool(cameras), text=text, fix=fix)]
+    found = bool(cameras)
+    return [Finding(topic="cameras", name="cameras", ok=found, text=text, fix=fix, optional=True)]
+
+
+def _graphs() -> list[Finding]:
+    from edgeseg.config import FitConfig
+    from edgeseg.fitting.graph.known_graphs import known_graphs, package_of
+
+    topic, usual = "backbone graphs", FitConfig.backbone
+    found = [
+        Finding(
+            topic=topic,
+            name=facts.settings.backbone,
+            ok=True,
+            text=f"{'x'.join(map(str, facts.settings.size_hw))}, {path}",
+        )
+        for path, facts in known_graphs()
+    ]
+    text, fix = "not here; a device fits through it", f"pip install {package_of(usual)}"
+    none = Finding(topic=topic, name=usual, ok=False, text=text, fix=fix, optional=True)
+    return found or [none]
 
 
 def _weights() -> list[Finding]:
@@ -172,15 +218,46 @@ def _weights() -> list[Finding]:
     places = [Path(folder)] if folder else []
     places.append(cache / "hub" / "checkpoints")
     files = [path.name for place in places if place.is_dir() for path in place.glob("*.pth")]
-    text = ", ".join(sorted(files)) if files else "none downloaded"
-    fix = "" if files else "set EDGESEG_WEIGHTS, or fit with --backbone efficientnet_lite0"
-    return [Finding(topic="weights", name="weights", ok=bool(files), text=text, fix=fix)]
+    none = "none downloaded; only backbones that no package brings need them"
+    text = ", ".join(sorted(files)) if files else none
+    return [Finding(topic="weights", name="weights", ok=bool(files), text=text, optional=True)]
 
 
 def _disk() -> list[Finding]:
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     fix = "" if free >= LEAST_FREE_GB else f"free some: fitting needs about {LEAST_FREE_GB} GB"
-    return [Finding(topic="disk", name="free", ok=not fix, text=f"{free:.0f} GB here", fix=fix)]
+    text = f"{free:.0f} GB here"
+    return [Finding(topic="disk", name="free", ok=not fix, text=text, fix=fix, optional=True)]
+
+
+def _ready() -> list[Finding]:
+    """Return what this computer can do, and what it needs for the rest."""
+    from edgeseg.cli.needs import EXPORTING
+    from edgeseg.config import FitConfig
+    from edgeseg.fitting.graph.known_graphs import lacking
+
+    runs = len(missing(BACKENDS)) < len(BACKENDS)
+    modules, packages = lacking(FitConfig())
+    return [
+        _ability("to stream", [] if runs else [BACKENDS[0]]),
+        _ability("to teach", modules, packages),
+        _ability("to fit and export with torch", missing(EXPORTING)),
+    ]
+
+
+def _ability(name: str, modules: Sequence[str], packages: Sequence[str] = ()) -> Finding:
+    ok = not (modules or packages)
+    fix = "" if ok else install_command(*modules, also=packages) or ""
+    text = "ready" if ok else "not yet"
+    return Finding(topic=READY, name=name, ok=ok, text=text, fix=fix, optional=name != "to stream")
+
+
+def ready_sentence(findings: Iterable[Finding]) -> str:
+    """Write what this computer can do, and the command for what it cannot do yet."""
+    abilities = [finding for finding in findings if finding.topic == READY]
+    able = ", ".join(each.name for each in abilities if each.ok)
+    rest = "".join(f"; {each.name}, run: {each.fix}" for each in abilities if not each.ok)
+    return f"{f'ready {able}' if able else 'not ready'}{rest}"
 
 
 @click.command()
@@ -195,21 +272,23 @@ def doctor(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
         return
-    here, missing = _marks()
-    for topic in dict.fromkeys(finding.topic for finding in findings):
+    here, lacks, other = _marks()
+    for topic in dict.fromkeys(finding.topic for finding in findings if finding.topic != READY):
         click.secho(topic, bold=True)
         for finding in (item for item in findings if item.topic == topic):
-            mark = (
-                click.style(here, fg="green") if finding.ok else click.style(missing, fg="yellow")
-            )
+            mark = here if finding.ok else other if finding.optional else lacks
             fix = f"  ->  {finding.fix}" if finding.fix else ""
             click.echo(f"  {mark} {finding.name:<34} {finding.text}{fix}")
+    click.echo()
+    click.secho(ready_sentence(findings), bold=True)
 
 
-def _marks() -> tuple[str, str]:
-    """Signs for what is here and what is missing, of those that the output can show."""
+def _marks() -> tuple[str, str, str]:
+    """Signs for what is here, what is missing and what may be, as the output can show them."""
+    signs = "✓✗·"
     try:
-        "✓✗".encode(getattr(sys.stdout, "encoding", None) or "ascii")
+        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except UnicodeEncodeError:  # a pipe on Windows, for example
-        return "+", "-"
-    return "✓", "✗"
+        signs = "+-."
+    here, lacks, other = list(signs)
+    return click.style(here, fg="green"), click.style(lacks, fg="yellow"), other

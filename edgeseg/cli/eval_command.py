@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.base.files import check_writable, write_json, write_text
-from edgeseg.base.options import FOLDER, PATH, listeners, trust_option
+from edgeseg.base.options import FOLDER, PATH, command_line, listeners, trust_option
 from edgeseg.base.progress import Note
 from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import takes
 from edgeseg.cli.data_options import LayoutOptions
+from edgeseg.cli.needs import FITTING, check_needs
 from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.metric_registry import METRICS
 from edgeseg.modelfile.header import read_config
@@ -68,12 +69,19 @@ def evaluate(
 ) -> None:
     """Measure ARTEFACT on the labelled test set of DATA.
 
+    Labels are enough for figures of images. PRO and pixel AUROC need a mask of every defective
+    image, and are a dash without.
+
     \b
     edgeseg eval bottle.edgeseg mvtec_ad/bottle --json r.json --pictures out/
     """
     admit(artefact, trust)
     config = read_config(artefact)
-    dataset = open_dataset(data, layout=images.layout, fold=images.fold, seed=config.seed)
+    check_needs(*FITTING)
+    several = bool(config.variants)
+    dataset = open_dataset(
+        data, layout=images.layout, fold=images.fold, seed=config.seed, variants=several
+    )
     for path in (json_path, csv_path, pictures / "sheet.png" if pictures else None):
         if path is not None and path != Path("-"):
             check_writable(path)
@@ -101,7 +109,7 @@ def evaluate(
     if store:
         model.with_accuracy(result).save(artefact)
         note_stale(artefact, tell)
-        tell(f"stored in {artefact}; next: edgeseg export {artefact}")
+        tell(f"stored in {artefact}; next: {command_line('export', artefact)}")
 
 
 def _give(
@@ -114,19 +122,25 @@ def _give(
     note: Note,
 ) -> None:
     """Print figures and mistakes, and write them to files."""
+    from edgeseg.evaluation.by_variant import variant_lines
     from edgeseg.evaluation.mistakes import limit_sentence, mistakes, mistakes_csv
 
-    good_scores = model.artefact.calibration.good.of_parts.scores
+    calibration = model.artefact.calibration
+    good_scores = calibration.good.of_parts.scores
     wrong = mistakes(result, good_scores)
     values = result.to_dict() | {
         "config": model.artefact.config.to_dict(),
-        "limit": limit_sentence(result, good_scores, model=str(model_path)),
+        "limit": limit_sentence(
+            result, good_scores, promise=calibration.promise, model=str(model_path)
+        ),
         "mistakes": [asdict(each) for each in wrong],
     }
     if json_path == Path("-"):
         click.echo(json.dumps(values, indent=2, sort_keys=True, allow_nan=False))
     else:
         _print_table(values)
+        for line in variant_lines(result):
+            click.echo(line)
         _print_mistakes(wrong)
         if values["limit"]:
             click.echo(values["limit"])

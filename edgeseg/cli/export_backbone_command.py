@@ -7,11 +7,12 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
-from edgeseg.base.options import FILE, listeners, quiet_option
+from edgeseg.base.options import FILE, command_line, listeners, quiet_option
 from edgeseg.base.plain import Malformed, parse_object, read_bounded
 from edgeseg.base.typed_options import GroupedCommand
 from edgeseg.cli.data_options import FIT_GROUPS
 from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.cli.needs import EXPORTING, check_needs
 from edgeseg.config import FitConfig
 
 
@@ -27,9 +28,10 @@ def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: 
     region, pool, ridge and rates are chosen where the fit is made.
 
     \b
-    edgeseg export-backbone lite0.onnx --backbone efficientnet_lite0
-    edgeseg fit photos/good --graph lite0.onnx --out part.edgeseg
+    edgeseg export-backbone lite1.onnx
+    edgeseg fit photos/good --graph lite1.onnx --out part.edgeseg
     """
+    check_needs(*EXPORTING)
     note, _ = listeners(quiet=quiet)
     if out.suffix != ".onnx":
         raise UsageError(f"{out}: expected a name ending in .onnx")
@@ -43,7 +45,7 @@ def export_backbone(out: Path, settings: FitSettings, file: Path | None, quiet: 
     note(
         f"wrote {out} ({size_text(out.stat().st_size)}, weights: "
         f"{written.facts.weights.licence}) in {time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg fit GOOD --graph {out} --out part.edgeseg"
+        f"next: {command_line('fit', 'GOOD', '--graph', out, '--out', 'part.edgeseg')}"
     )
 
 

@@ -12,9 +12,19 @@ import click
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, FOLDER, PATH, Numbers, Shared, listeners, was_typed
+from edgeseg.base.options import (
+    FILE,
+    FOLDER,
+    PATH,
+    Numbers,
+    Shared,
+    command_line,
+    listeners,
+    was_typed,
+)
 from edgeseg.base.progress import Note, Progress
 from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
+from edgeseg.cli.needs import GRAPHS, check_fit_needs
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.export.engine.options import BUILDERS, EngineOptions
 from edgeseg.export.engine.packages import import_package
@@ -82,7 +92,7 @@ class ExportWishes:
     )
     data: Path | None = typed(
         None,
-        "Labelled data set: measure PRO before and after the export, and store it in the graph.",
+        "Labelled data set: measure accuracy before and after the export, and store it.",
         kind=_EXISTING,
         group=IMAGES,
     )
@@ -140,7 +150,7 @@ def export(
     edgeseg export bottle.edgeseg --out bottle.onnx
     edgeseg export bottle.edgeseg --out b8.onnx --precision int8 --calibrate mvtec_ad/bottle
     edgeseg export bottle.edgeseg --precision int8 --calibrate good/ --backend openvino
-    edgeseg export bottle.edgeseg --graph lite0.onnx
+    edgeseg export bottle.edgeseg --graph lite1.onnx
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
@@ -151,15 +161,18 @@ def export(
     if engine is not None:
         import_package(BUILDERS[engine.builder])
     admit(artefact, wishes.trust)
-    seed = read_config(artefact).seed
+    config = read_config(artefact)
+    check_fit_needs(config, wishes.backbone_graph, *GRAPHS)
     out = wishes.out or artefact.with_suffix(".onnx")
     if out.suffix != ".onnx":
         raise UsageError(Setting("out", out), ": expected a name ending in .onnx")
     good, labelled = (
-        open_dataset(folder, seed=seed) if folder else None
+        open_dataset(folder, seed=config.seed, variants=bool(config.variants)) if folder else None
         for folder in (wishes.calibrate, wishes.data)
     )
     check_writable(out)
+    for line in () if labelled is None else labelled.notes:
+        note(line)
     if wishes.backbone_graph is not None or find_spec("torch") is None:
         _check_plain(graph, good, labelled, engine, wishes.triton)
         exported = _write_into_graph(artefact, out, wishes.backbone_graph, graph, note=note)
@@ -175,7 +188,7 @@ def export(
     note(
         f"wrote {model} ({size_text(model.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg stream --model {model}{_backend(exported)} --source 0"
+        f"next: {command_line('stream', '--model', model, *_backend(exported), '--source', 0)}"
     )
 
 
@@ -249,9 +262,9 @@ def _calibration_sentence(backend: str) -> str:
     )
 
 
-def _backend(exported: "Exported") -> str:
+def _backend(exported: "Exported") -> tuple[str, ...]:
     """Option that `edgeseg stream` needs: `auto` never takes OpenVINO."""
-    return " --backend openvino" if exported.metadata.calibrated_in == "openvino" else ""
+    return ("--backend", "openvino") if exported.metadata.calibrated_in == "openvino" else ()
 
 
 def _facts(exported: "Exported") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from edgeseg.base.errors import ArtefactError, EdgesegError, UsageError
-from edgeseg.base.options import say_options
+from edgeseg.base.options import command_line, say_options
 from edgeseg.cli.dataset_jobs import DatasetJob, FitOutcome, datasets_below, table
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.data.datasets import LAYOUTS
@@ -42,7 +42,8 @@ def fit_all(job: FitJob, root: Path, models: Path, *, skip_existing: bool, as_js
             "next: the same command with --skip-existing"
         )
         click.get_current_context().exit(1)
-    options.note(f"wrote {written} models into {models}; next: edgeseg info {outcomes[0].model}")
+    following = command_line("info", outcomes[0].model)
+    options.note(f"wrote {written} models into {models}; next: {following}")
 
 
 def _run_all(

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.extras import missing
 from edgeseg.base.files import check_writable, size_text
-from edgeseg.base.options import FOLDER, PATH, Shared
+from edgeseg.base.options import FOLDER, PATH, Shared, command_line
 from edgeseg.base.typed_options import REQUIRED, GroupedCommand, same_as, takes, typed
 from edgeseg.cli.data_options import FIT_GROUPS, LOOK, RUN, THRESHOLD, PassOptions, pass_options
 from edgeseg.cli.fit_all import fit_all
 from edgeseg.cli.fit_job import FitJob
-from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
+from edgeseg.cli.needs import FITTING, check_fit_needs
 from edgeseg.data.layouts import find_folder
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
@@ -56,6 +58,12 @@ class FitWishes:
         "Compare all images with each other. list: name those that do not belong, with pictures; "
         "also the meaning of --robust alone. drop: leave them out of the fit as well.",
         alone="list",
+        group=LOOK,
+    )
+    variants: bool = typed(
+        False,
+        "Folders inside that of the good images are variants of the product, such as red/ and "
+        "blue/: each gets a mean of its own, all share the rest, and a verdict names the variant.",
         group=LOOK,
     )
     backbone_graph: Path | None = same_as(Shared, "backbone_graph")
@@ -93,6 +101,18 @@ class FitWishes:
             raise UsageError("--report is of one dataset; leave it or --all out")
         if self.report is not None:
             check_writable(self.report / "fit.txt")
+        if self.variants and self.robust is not None:
+            raise UsageError(
+                "--robust compares images of one product with each other; run it on the folder of "
+                "each variant, or leave --variants out"
+            )
+        if self.variants and self.every:
+            raise UsageError("--variants are of one product; fit on that dataset without --all")
+        if self.variants and self.backbone_graph is not None:
+            raise UsageError(
+                "--variants: the graph of a backbone has room for one product; leave --graph or "
+                "--variants out"
+            )
         if self.robust is not None and processes > 1:
             raise UsageError("--robust compares images in one process; run it without torchrun")
         if not self.every:
@@ -124,13 +144,15 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
 
     \b
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
-    edgeseg fit photos/good --out part.edgeseg --backbone efficientnet_lite0
+    edgeseg fit photos/good --out part.edgeseg --false-alarm-rate 0.005
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
     edgeseg fit photos/good --out part.edgeseg --robust
-    edgeseg fit photos/good --out part.edgeseg --graph lite0.onnx
+    edgeseg fit photos/colours --out part.edgeseg --variants
+    edgeseg fit photos/good --out part.edgeseg --graph lite1.onnx
     edgeseg fit mvtec_ad --all --out models
     torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
+    check_fit_needs(settings.config(), wishes.backbone_graph)
     with _together() as group:
         wishes.check(data, processes=group.size)
         job = FitJob(
@@ -144,6 +166,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             closing=not wishes.every,
             report=wishes.report,
             graph=wishes.backbone_graph,
+            variants=wishes.variants,
         )
         if wishes.every:
             skip, as_json = wishes.skip_existing, wishes.as_json
@@ -160,7 +183,25 @@ def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:
         click.echo(json.dumps(outcome.to_dict(), indent=2))
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {outcome.seconds:.1f} s; "
-        f"next: edgeseg eval {out} {data}"
+        f"next: {next_command(job, plan, data)}"
+    )
+
+
+def next_command(job: FitJob, plan: FitPlan, data: Path) -> str:
+    """Return what can be done with the model and this data: measured only where it has labels."""
+    if job.graph is not None:
+        return command_line("export", plan.out, "--graph", job.graph)
+    if missing(FITTING):  # a device; the graph that the fit went through is found again
+        return command_line("export", plan.out)
+    layout, fold = job.images.layout, job.images.fold
+    typed = {"--dataset": layout, "--fold": fold}
+    chosen = [word for pair in typed.items() if pair[1] is not None for word in pair]
+    if plan.dataset.test:
+        return command_line("eval", plan.out, data, *chosen)
+    good = () if chosen else ("--calibrate", data)
+    return (
+        f"{command_line('predict', plan.out, 'PICTURES', '--out', 'drawn')}, or "
+        f"{command_line('export', plan.out, *good)}"
     )
 
 

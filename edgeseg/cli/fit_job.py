@@ -35,6 +35,7 @@ class FitJob:
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures
     graph: Path | None = None  # of a backbone, to go through instead of torch
+    variants: bool = False  # folders of good images are variants of the product
 
     def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
         """Check settings and paths before the fit begins; a graph brings settings of its own."""
@@ -43,7 +44,9 @@ class FitJob:
             from edgeseg.fitting.graph.backbone_graph import read_facts
 
             base = read_facts(self.graph).settings
-        return self.settings.plan(data, out, layout=layout, fold=fold, base=base)
+        return self.settings.plan(
+            data, out, layout=layout, fold=fold, base=base, variants=self.variants
+        )
 
     def options(self) -> FitOptions:
         """Options of the fit, as the library takes them."""

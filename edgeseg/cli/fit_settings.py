@@ -1,5 +1,6 @@
 """The settings of a fit as options, for every command that begins one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +16,34 @@ from edgeseg.cli.data_options import LOOK, METHOD, STUDIES, THRESHOLD
 from edgeseg.config import AUTO, CHOICES, DEFAULT_PRESET, ODD, PRESETS, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.samples import sample_size
+from edgeseg.fitting.locator.wish import check_wish
+from edgeseg.fitting.variants import check_opened, settle_variants
 from edgeseg.model.backbones import BACKBONES
-from edgeseg.vision.anchor import check_locate
+from edgeseg.modelfile.header import check_artefact_name
 from edgeseg.vision.geometry import Geometry, Roi
 from edgeseg.vision.ignored import read_regions
 
-LAYERS = Numbers("N,N", sign=",", counts=range(1, 100), expected="layer numbers such as 1,2,3")
+
+class LayersOrNone(Numbers):
+    """Numbers of layers with commas between them, or none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Convert a text to numbers; there are none of them in none."""
+        return () if value == "none" else super().convert(value, param, ctx)
+
+    def text(self, numbers: Iterable[object]) -> str:
+        """Write the numbers as a user types them."""
+        return super().text(numbers) or "none"
+
+
+_COUNTS = range(1, 100)
+LAYERS = Numbers("N,N", sign=",", counts=_COUNTS, expected="layer numbers such as 1,2,3")
+MAP_LAYERS = LayersOrNone(
+    "N,N|none", sign=",", counts=_COUNTS, expected="layer numbers such as 1,2, or none"
+)
+_LISTS = {"size_hw": SIZE, "layers": LAYERS, "map_layers": MAP_LAYERS}
 _NO_DOWNLOAD = [spec.name for spec in BACKBONES.values() if spec.package is not None]
 
 
@@ -36,8 +59,10 @@ def _text(name: str, value: Any) -> str:
     """Write the value of a setting as it is typed."""
     if name in ODD and value == AUTO:
         return "auto"
+    if value is None:
+        return "those that suit the backbone"
     if isinstance(value, tuple):
-        return SIZE.text(value) if name == "size_hw" else LAYERS.text(value)
+        return _LISTS[name].text(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -108,7 +133,8 @@ class FitSettings:
         None,
         "Find the part first, where parts lie anywhere. blob: by its outline; the background is "
         "left out (blob,background=yes: it counts too). anchor:X,Y,W,H[,angles=10]: by this "
-        "rectangle of the first image, which all images must show.",
+        "rectangle of the first image, which all images must show. auto[,anchor:X,Y,W,H]: what "
+        "finds most planted defects, not at all included.",
         metavar="HOW",
         group=LOOK,
     )
@@ -132,6 +158,14 @@ class FitSettings:
         None,
         "Share of good parts that may be called defective; it chooses the threshold."
         f"{_default('false_alarm_rate')}",
+        group=THRESHOLD,
+    )
+    promise: str | None = typed(
+        None,
+        "How the rate becomes a threshold. tail: by how the highest good scores fall off, so that "
+        "one odd picture does not decide it. conformal: by ranks alone, which with --calibration "
+        f"holdout is exact for any distribution.{_default('promise')}",
+        kind=click.Choice(CHOICES["promise"]),
         group=THRESHOLD,
     )
     calibration: str | None = typed(
@@ -209,6 +243,19 @@ class FitSettings:
         f"{_default('ridge_unit')}",
         kind=click.Choice(CHOICES["ridge_unit"]),
     )
+    map_layers: tuple[int, ...] | None = typed(
+        None,
+        "Layers with Gaussians of their own for the map, or none. The map shows where a part is "
+        "odd, and shallow layers say that more sharply; the score, which decides, does not use "
+        f"them.{_default('map_layers')}",
+        kind=MAP_LAYERS,
+    )
+    map_ridge: float | None = typed(
+        None,
+        "Added to every variance for a map with layers of its own, in mean squares of the "
+        "features. A larger one lets all directions count alike, which is worse for a verdict and "
+        f"better for a place.{_default('map_ridge')}",
+    )
     sigma: float | None = typed(None, f"Gaussian blur of the map, in pixels.{_default('sigma')}")
     top: int | None = typed(
         None,
@@ -254,15 +301,21 @@ class FitSettings:
         layout: str | None,
         fold: int | None,
         base: FitConfig | None = None,
+        variants: bool = False,
     ) -> FitPlan:
         """Check settings, files and output path before torch is loaded.
 
         Where parts lie is learned later, by the fit itself: see `settle_geometry`.
         """
         config = self.config(base)
-        dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed)
+        check_artefact_name(out)
+        dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed, variants=variants)
         check_writable(out)
-        return FitPlan(config=self._cut_into_tiles(config, dataset), dataset=dataset, out=out)
+        config = self._cut_into_tiles(config, dataset)
+        if variants:
+            check_opened(dataset)
+            config = settle_variants(config, dataset)
+        return FitPlan(config=config, dataset=dataset, out=out)
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
         """Add the tiles of --tile, cut from frames of --size or of the first image's size."""
@@ -279,7 +332,7 @@ class FitSettings:
 
 
 def _geometry(roi: str | None, ignore: Path | None, locate: str | None) -> Geometry:
-    check_locate(locate or "")
+    check_wish(locate or "")
     return Geometry(
         locate=locate or "",
         roi=None if roi is None else Roi.parse(roi),

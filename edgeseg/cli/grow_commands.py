@@ -9,7 +9,16 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.files import check_writable, size_text
-from edgeseg.base.options import FILE, FOLDER, PATH, Numbers, graph_option, note, trust_option
+from edgeseg.base.options import (
+    FILE,
+    FOLDER,
+    PATH,
+    Numbers,
+    command_line,
+    graph_option,
+    note,
+    trust_option,
+)
 from edgeseg.base.typed_options import GroupedCommand, Option, takes
 from edgeseg.cli.data_options import (
     FIT_GROUPS,
@@ -21,9 +30,10 @@ from edgeseg.cli.data_options import (
     pass_options,
 )
 from edgeseg.cli.fit_settings import FitSettings, settings_options
+from edgeseg.cli.needs import check_fit_needs, check_needs
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.fitting.options import Changes, FitOptions, Shard
-from edgeseg.modelfile.header import read_config, read_header
+from edgeseg.modelfile.header import check_artefact_name, read_config, read_header
 from edgeseg.modelfile.signature import admit, note_stale
 
 if TYPE_CHECKING:
@@ -64,6 +74,7 @@ def moments(
     edgeseg merge s_0 s_1 --out bottle.edgeseg
     """
     part = Shard(index=shard[0], count=shard[1])
+    check_fit_needs(settings.config(), None)
     plan = settings.plan(data, out, layout=images.layout, fold=images.fold)
 
     from edgeseg.fitting.checkpoint import Checkpoint, parts_of
@@ -108,6 +119,8 @@ def merge(
         if not path.is_file():
             read_header(path)  # says so
         admit(path, trust)
+    check_needs("safetensors")
+    check_artefact_name(out)
     apart = _open(calibrate, "--calibrate")
     check_writable(out)
 
@@ -118,7 +131,7 @@ def merge(
     save_artefact(_merge(parts, apart, backbone_graph, options), out)
     options.note(
         f"wrote {out} ({size_text(out.stat().st_size)}) in {time.perf_counter() - started:.1f} s; "
-        f"next: edgeseg info {out}"
+        f"next: {command_line('info', out)}"
     )
 
 
@@ -141,6 +154,7 @@ def _merge(
         return merge_shards(shards, options)
     if len(models) < 2:
         raise UsageError(f"{models[0]} is a whole model; name another one to join it with")
+    check_needs("safetensors")
     loaded = {path.name: load_artefact(path) for path in models}
     return merge_models(loaded, apart=apart, options=replace(options, graph=graph))
 
@@ -183,7 +197,8 @@ def update(
     """
     out = out or model
     admit(model, trust)
-    read_config(model)
+    check_fit_needs(read_config(model), backbone_graph)
+    check_artefact_name(out)
     changes = Changes(
         more=_open(more, "MORE"),
         forget=_open(forget, "--forget"),
@@ -203,7 +218,7 @@ def update(
     about = "about " if changed.moments is not None and changed.moments.decayed else ""
     options.note(
         f"wrote {out} ({about}{changed.data['fitted']} images) in "
-        f"{time.perf_counter() - started:.1f} s; next: edgeseg export {out}"
+        f"{time.perf_counter() - started:.1f} s; next: {command_line('export', out)}"
     )
 
 

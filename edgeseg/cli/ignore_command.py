@@ -10,7 +10,8 @@ from edgeseg.base.files import check_writable
 from edgeseg.base.options import FILE, PATH, SIZE, listeners, note, quiet_option, trust_option
 from edgeseg.base.progress import Note, Progress
 from edgeseg.base.utc import utc_time
-from edgeseg.modelfile.header import read_config
+from edgeseg.cli.needs import check_needs
+from edgeseg.modelfile.header import check_artefact_name, read_config
 from edgeseg.modelfile.ignore_on_device import with_regions_ignored
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES, Decision
 from edgeseg.modelfile.signature import admit, note_stale
@@ -110,6 +111,8 @@ def _in_artefact(
     progress: Progress,
 ) -> None:
     config = read_config(model)
+    check_needs("safetensors")
+    check_artefact_name(out)
     check_writable(out)
 
     from edgeseg.data.datasets import open_dataset

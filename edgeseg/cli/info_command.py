@@ -28,7 +28,7 @@ def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
     """
     admit(model, trust)
     if model.suffix in MODEL_SUFFIXES:
-        from edgeseg.export.inspect_file import describe
+        from edgeseg.runtime.backends.inspect_file import describe
 
         facts: dict[str, Any] = describe(model)
     else:
@@ -61,7 +61,7 @@ def _print_nested(facts: dict[str, Any], *, indent: int) -> None:
             click.echo(" " * indent + name)
             for facts_of_one in value:
                 named = facts_of_one.items() if isinstance(facts_of_one, dict) else ()
-                line = ", ".join(f"{key} {fact}" for key, fact in named)
+                line = ", ".join(f"{key} {'-' if fact is None else fact}" for key, fact in named)
                 click.echo(" " * (indent + 2) + line)
         elif isinstance(value, list) and value and isinstance(value[0], list):
             click.echo(" " * indent + f"{name:<20} {len(value)} x {len(value[0])} values")

@@ -8,11 +8,19 @@ import click
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.options import PATH, listeners, quiet_option, trust_option
+from edgeseg.cli.needs import check_needs
 from edgeseg.cli.teach_command import follow, open_service
 from edgeseg.modelfile.signature import note_stale
 
 if TYPE_CHECKING:
     from edgeseg.teach.service import TeachService
+
+# Where a known defect can be taken back, if it is none.
+_WHERE = {
+    "mark": "a mark: take it back with --withdraw",
+    "bad": "a picture in bad/: move it out if it is no defect",
+    "golden": "a golden picture of the recipe",
+}
 
 
 @click.command()
@@ -73,6 +81,8 @@ def learn(
 
     from edgeseg.teach.project import Project
 
+    if not (rollback or marks or withdraw is not None):
+        check_needs("safetensors")
     note = listeners(quiet=quiet)[0]
     project = Project.open(folder)
     with open_service(project, note=note, trust=trust) as service:
@@ -93,7 +103,7 @@ def learn(
             return
         if preview["loss"] is not None and preview["loss"]["asks"] and not force:
             note(f"if the parts are really good: edgeseg learn {folder} --force")
-        service.learn(who="supervisor", force=force)
+        service.learn(who="supervisor", of=preview["of"], force=force)
         follow(service, "learn", note=note)
         note_stale(project.recipe / "model.onnx", note)
         note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
@@ -122,8 +132,12 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         yield f"{word:<10} {item['name']}  score {item['score']:.4f}  {item['why']}"
     for item in preview["held_back"]:
         yield f"hold back  {item['name']}  {item['reason']}"
+    for guard in preview["guards"]:
+        yield f"because of {guard['name']}  {_WHERE[guard['kind']]}"
     for name in preview["now_passes"]:
         yield f"now passes {name}"
+    for problem in preview["problems"]:
+        yield f"refused    {problem}"
     if preview["threshold_new"] is not None:
         found = preview["still_found"]
         yield f"threshold  {preview['threshold_old']:.4f} becomes {preview['threshold_new']:.4f}"

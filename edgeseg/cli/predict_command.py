@@ -23,8 +23,9 @@ from edgeseg.base.options import FILE, FOLDER, PATH, listeners, quiet_option, wa
 from edgeseg.base.plain import finite
 from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
+from edgeseg.cli.needs import FITTING, check_needs
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import JudgedPrediction, is_alarming, oddness_of
+from edgeseg.decision.judgement import JudgedPrediction, is_alarming, verdicts_in_words
 from edgeseg.decision.prediction import Region
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -33,7 +34,7 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.scoring.detector import open_detector
 from edgeseg.runtime.settings.opening_options import opening_options
 from edgeseg.vision.images import (
-    is_image_file,
+    pictures_below,
     read_image,
     read_with_bits,
     resize_image,
@@ -41,6 +42,7 @@ from edgeseg.vision.images import (
 )
 from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
 from edgeseg.vision.picture_names import PictureNames
+from edgeseg.vision.unreadable import unreadable_error
 
 COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
 
@@ -67,10 +69,12 @@ class PredictionRow:
     score: float | None = None  # None: it could not be read, or the score is no number
     threshold: float | None = None
     p_value: float | None = None
+    oddness: str | None = None  # the same in words
     regions: tuple[Region, ...] = ()
     picture: Path | None = None
     error: str | None = None  # why it could not be read
     doubt: Doubt | None = None  # why it is invalid or not_found
+    variant: str | None = None  # of the product; None: the model has one product
 
     @classmethod
     def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "PredictionRow":
@@ -81,13 +85,15 @@ class PredictionRow:
             score=finite(result.score),
             threshold=result.threshold,
             p_value=result.p_value,
+            oddness=result.oddness,
             regions=result.regions,
             picture=picture,
             doubt=result.doubt,
+            variant=result.variant,
         )
 
     @property
-    def oddness(self) -> float:
+    def rank(self) -> float:
         """Score to sort by; a picture without a score comes first."""
         return math.inf if self.score is None else self.score
 
@@ -97,8 +103,10 @@ class PredictionRow:
             return f"{self.path}: invalid ({self.error})"
         score = "no number" if self.score is None else f"{self.score:.3f}"
         why = "" if self.doubt is None else f" ({self.doubt})"
-        odd = "" if self.p_value is None or self.doubt else f", {oddness_of(self.p_value)}"
-        return f"{self.path}: {self.verdict}{why}, {score}{odd} (threshold {self.threshold:.3f})"
+        odd = "" if self.oddness is None else f", {self.oddness}"
+        named = "" if self.variant is None else f"{self.variant}, "
+        verdict = f"{named}{self.verdict}{why}"
+        return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -111,6 +119,8 @@ class PredictionRow:
             "anomalous": is_alarming(self.verdict),
             "regions": [asdict(region) | {"peak": finite(region.peak)} for region in self.regions],
         }
+        if self.variant is not None:
+            facts["variant"] = self.variant
         if self.picture is not None:
             facts["picture"] = str(self.picture)
         if self.error is not None:
@@ -120,10 +130,10 @@ class PredictionRow:
         return facts
 
     def cells(self) -> list[Any]:
-        """Cells in the order of COLUMNS; regions are x y width height, strongest first."""
+        """Cells in the order of COLUMNS, and the variant; regions are x y width height."""
         boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
         numbers = [self.score, self.threshold, self.p_value]
-        return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt]
+        return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt, self.variant]
 
 
 class Drawings:
@@ -144,7 +154,7 @@ class Drawings:
             result.map_hw,
             pixel_threshold=limit,
             value_range=(0.0, 2.0 * max(limit, 1e-6)),  # as in the pictures of `edgeseg eval`
-            verdict=result.verdict,
+            marked_hw=result.marked_hw,
         )
         target = self._names.free(self.folder, path)
         write_image(target, panel)
@@ -210,7 +220,7 @@ def predict(
         note(f"wrote {drawn} pictures to {out} in {seconds:.1f} s")
     note(_summary(rows, table, seconds=seconds))
     if all(row.error is not None for row in rows):
-        raise DatasetError(f"none of the {len(rows)} pictures can be read: {rows[0].error}")
+        raise unreadable_error([f"{row.path}: {row.error}" for row in rows], of=len(rows))
 
 
 def pictures_in(given: Sequence[Path]) -> list[Path]:
@@ -218,7 +228,7 @@ def pictures_in(given: Sequence[Path]) -> list[Path]:
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
-            below = sorted(each for each in path.rglob("*") if is_image_file(each))
+            below = pictures_below(path)
             if not below:
                 raise UsageError(f"{path}: no pictures in this folder or below it")
             paths += below
@@ -247,6 +257,8 @@ def _check_fitted(model: Path, opening: SessionOptions) -> None:
 def open_judge(model: Path, opening: SessionOptions, *, note: Note) -> Iterator[Judge]:
     """Open a model of any kind, ready to predict."""
     if model.suffix not in MODEL_SUFFIXES:
+        check_needs(*FITTING)
+
         from edgeseg.api import load
 
         yield load(model)
@@ -275,7 +287,7 @@ def _print_rows(
 ) -> list[PredictionRow]:
     """Print each row as soon as its turn has come, and return all of them."""
     rows = []
-    ordered = sorted(scored, key=lambda row: -row.oddness) if worst_first else scored
+    ordered = sorted(scored, key=lambda row: -row.rank) if worst_first else scored
     for row in ordered:
         click.echo(json.dumps(row.to_dict(), allow_nan=False) if as_json else row.text())
         rows.append(row)
@@ -285,17 +297,14 @@ def _print_rows(
 def _csv(rows: Sequence[PredictionRow]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(row.cells() for row in rows)
+    named = any(row.variant is not None for row in rows)
+    columns = (*COLUMNS, "variant") if named else COLUMNS
+    table.writerow(columns)
+    table.writerows(row.cells()[: len(columns)] for row in rows)
     return text.getvalue()
 
 
 def _summary(rows: Sequence[PredictionRow], table: Path | None, *, seconds: float) -> str:
-    counts = Counter(row.verdict for row in rows)
-    verdicts = ", ".join(
-        f"{counts[verdict]} {verdict}"
-        for verdict in ("good", "unsure", "defect", "invalid", "not_found")
-        if counts[verdict]
-    )
+    verdicts = verdicts_in_words(Counter(row.verdict for row in rows))
     wrote = "" if table is None else f"; wrote {table}"
     return f"scored {len(rows)} images in {seconds:.1f} s: {verdicts}{wrote}"

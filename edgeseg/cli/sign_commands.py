@@ -8,7 +8,7 @@ import click
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import file_sha256
 from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, PATH, json_option, note, trust_option
+from edgeseg.base.options import FILE, PATH, command_line, json_option, note, trust_option
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES, PLAN_SUFFIXES
 from edgeseg.modelfile.signature import (
     LARGEST_VERSION,
@@ -34,7 +34,8 @@ def keygen(key: Path) -> None:
     edgeseg keygen owner.key
     """
     private, public = make_keys(key)
-    note(f"wrote {private} (keep it secret) and {public}; next: edgeseg sign MODEL --key {private}")
+    following = command_line("sign", "MODEL", "--key", private)
+    note(f"wrote {private} (keep it secret) and {public}; next: {following}")
 
 
 @click.command("sign")

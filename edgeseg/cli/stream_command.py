@@ -95,7 +95,7 @@ def _run(options: StreamOptions, *, note: Note) -> None:
             options,
             stop=stop,
             note=note,
-            print_report=lambda text: click.echo(text, err=taken),
+            print_report=lambda text: click.echo(text, err=taken, nl=False),
         )
     finally:
         for number, handler in before.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from edgeseg.base.options import FOLDER, SIZE, note
+from edgeseg.base.options import FOLDER, SIZE, command_line, note
 from edgeseg.config import FitConfig
 
 
@@ -37,4 +37,5 @@ def synthesize(
         test_defective=test_defective,
         seed=seed,
     )
-    note(f"wrote {out}; next: edgeseg fit {out} --out {out.name}.edgeseg")
+    following = command_line("fit", out, "--out", f"{out.name}.edgeseg")
+    note(f"wrote {out}; next: {following}")

@@ -1,6 +1,5 @@
 """`edgeseg teach`: a project from good pictures to a recipe that runs, by shell or by page."""
 
-import shlex
 import signal
 import threading
 import time
@@ -12,18 +11,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.messages import Setting
-from edgeseg.base.options import FILE, PATH, RegistryName, listeners, quiet_option, trust_option
+from edgeseg.base.errors import DatasetError, EdgesegError, RuntimeFailure, UsageError
+from edgeseg.base.messages import Sentence, Setting
+from edgeseg.base.options import (
+    FILE,
+    PATH,
+    RegistryName,
+    command_line,
+    listeners,
+    quiet_option,
+    trust_option,
+)
 from edgeseg.base.progress import Note
 from edgeseg.base.tables import align_columns
 from edgeseg.base.typed_options import same_as, takes, typed
 from edgeseg.cli.fit_settings import FitSettings
+from edgeseg.cli.needs import command_name
+from edgeseg.config import FitConfig
 from edgeseg.model.backbones import BACKBONES
 from edgeseg.modelfile.signature import admit
 from edgeseg.teach.pictures import Limits
 from edgeseg.vision.ignored import read_regions
 from edgeseg.vision.picture_size import MAX_PIXELS
+from edgeseg.vision.unreadable import unreadable_error
 
 if TYPE_CHECKING:
     from edgeseg.teach.project import Project
@@ -53,7 +63,7 @@ class TeachWishes:
         metavar="HOW",
     )
     backbone: str | None = typed(
-        None, "Network to use.  [default: efficientnet_lite0]", kind=RegistryName(BACKBONES)
+        None, f"Network to use.  [default: {FitConfig.backbone}]", kind=RegistryName(BACKBONES)
     )
     graph: Path | None = typed(
         None,
@@ -142,6 +152,7 @@ def teach(
     note = listeners(quiet=quiet)[0]
     begun = Project.open_or_create(where)
     _store(begun, wishes)
+    _check_can_fit(begun, note, page=page)
     with open_service(begun, note=note, trust=trust, max_pixels=max_pixels) as service:
         for kind, pictures in (("good", good), ("bad", bad)):
             if pictures is not None:
@@ -153,6 +164,28 @@ def teach(
             _serve_page(service, page, note)
 
 
+def _check_can_fit(project: "Project", note: Note, *, page: PageWish) -> None:
+    """Say what a fit lacks here before pictures are collected for it.
+
+    What runs already goes on running by its page, wherever it was taught.
+    """
+    from edgeseg.fitting.graph.known_graphs import check_through_graph
+    from edgeseg.teach.fit_job import graph_of
+
+    settings = project.settings()
+    graph = graph_of(settings)
+    try:
+        check_through_graph(command_name(), settings.config(), graph)
+        if graph is not None:
+            from edgeseg.fitting.graph.backbone_graph import read_facts
+
+            read_facts(graph)
+    except EdgesegError as error:
+        if page.serve is None or not project.recipe.is_dir():
+            raise
+        note(str(Sentence("what was taught can run, and nothing new be fitted: ", error)))
+
+
 def _teach(service: "TeachService", note: Note) -> None:
     """Fit, judge and make the recipe."""
     _say_flags(service, note)
@@ -161,11 +194,9 @@ def _teach(service: "TeachService", note: Note) -> None:
     click.echo("\n".join(judgement_lines(service.judge())))
     made, project = service.install(), service.project
     note(f"golden pictures: {made['golden']}")
-    source = shlex.quote(project.settings().source or "0")
-    note(
-        f"wrote {made['recipe']}; next: edgeseg stream --recipes {project.recipes} "
-        f"--source {source}"
-    )
+    stream = ("stream", "--recipes", project.recipes, "--source")
+    following = command_line(*stream, project.settings().source or "0")
+    note(f"wrote {made['recipe']}; next: {following}")
 
 
 def _say_unsigned(project: "Project", trust: tuple[Path, ...], note: Note) -> None:
@@ -258,11 +289,17 @@ def _collect(service: "TeachService", pictures: Path, kind: Any) -> str:
     except UsageError as error:
         raise UsageError(error.text(lambda setting: f"--{kind} {setting.value}")) from None
     before, out = service.count(kind), []
+    faults: list[EdgesegError] = []
     for path in paths:
         try:
             service.upload(path.name.lstrip("."), path.read_bytes(), kind=kind, again=False)
         except StaysOutError:
             out.append(path.name)
+        except DatasetError as error:
+            faults.append(error)
+    if faults:
+        advice = ["; repair or remove ", "it" if len(faults) == 1 else "them"]
+        raise unreadable_error(faults, of=len(paths), advice=advice)
     told = f"{service.count(kind) - before} of {len(paths)} {kind} pictures are new"
     if not out:
         return told
@@ -281,11 +318,11 @@ def judgement_lines(judged: dict[str, Any]) -> Iterator[str]:
     """Write what each rate costs, the worst good pictures, and which bad ones are found."""
     rows = [("of 1000", "threshold", "promised", "planted found", "bad found")]
     for row in judged["table"]:
-        chosen = row["per_thousand"] == judged["chosen"]
-        if chosen or row["per_thousand"] in _SHOWN:
+        here = row["per_thousand"] == judged["chosen"]
+        if here or row["per_thousand"] in _SHOWN:
             rows.append(
                 (
-                    f"{row['per_thousand']:g}{' *' if chosen else ''}",
+                    f"{row['per_thousand']:g}{' *' if here else ''}",
                     f"{row['threshold']:.4f}",
                     "yes" if row["kept"] else "too few",
                     _share(row["planted_found"]),
@@ -294,10 +331,14 @@ def judgement_lines(judged: dict[str, Any]) -> Iterator[str]:
             )
     yield from align_columns(rows)
     yield from str(judged["sentence"]).split("; ")
+    chosen = next(row for row in judged["table"] if row["per_thousand"] == judged["chosen"])
+    if chosen["warning"] is not None:
+        yield f"warning: {chosen['warning']}"
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:
-        mark = "decides the threshold" if item["decides"] else ""
-        yield f"  {item['score']:.4f}  good/{item['name'] or '?'}  {mark}".rstrip()
+        marks = ("decides the threshold", item["decides"]), ("looks like no other", item["foreign"])
+        said = ", ".join(words for words, holds in marks if holds)
+        yield f"  {item['score']:.4f}  good/{item['name'] or '?'}  {said}".rstrip()
     missed = [item["name"] for item in judged["bad"] if not item["found"]]
     if judged["bad"]:
         found = len(judged["bad"]) - len(missed)

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
 
-from edgeseg.base.errors import UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.options import (
     FOLDER,
@@ -29,7 +30,7 @@ from edgeseg.decision.operating_point import (
     operating_point,
     with_band,
 )
-from edgeseg.decision.score_origin import good_words
+from edgeseg.decision.score_origin import Promise, good_words
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.header import store_thresholds
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -41,6 +42,12 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 @click.command()
 @click.argument("model", type=PATH)
 @click.option("--rate", type=float, help="Store the threshold of this false-alarm rate.")
+@click.option(
+    "--promise",
+    type=click.Choice(get_args(Promise)),
+    help="How a rate becomes a threshold. tail: by how the highest good scores fall off, so that "
+    "one odd picture does not decide it. conformal: by ranks alone.  [default: the model's]",
+)
 @click.option("--value", type=float, help="Store this threshold of the score.")
 @click.option(
     "--unsure-rate",
@@ -63,6 +70,7 @@ from edgeseg.runtime.backends.session_options import SessionOptions
 def threshold(
     model: Path,
     rate: float | None,
+    promise: Promise | None,
     value: float | None,
     unsure_rate: float | None,
     defects: Path | None,
@@ -84,6 +92,7 @@ def threshold(
     edgeseg threshold part.edgeseg
     edgeseg threshold part.edgeseg --defects parts/defective
     edgeseg threshold part.onnx --rate 0.02
+    edgeseg threshold part.onnx --rate 0.02 --promise conformal
     edgeseg threshold part.onnx --rate 0.01 --unsure-rate 0.05
     """
 
@@ -91,8 +100,15 @@ def threshold(
         raise UsageError(
             Setting("rate", rate), " and ", Setting("value", value), ": expected one of the two"
         )
+    if value is not None and promise is not None:
+        raise UsageError(
+            Setting("value", value), ": promises no rate; leave ", Setting("promise"), " out"
+        )
     admit(model, trust)
     evidence = read_evidence(model)
+    if promise is not None:
+        evidence = replace(evidence, chosen=replace(evidence.chosen, promise=promise))
+        rate = evidence.chosen.requested_rate if rate is None else rate
     if (rate, value, unsure_rate) != (None, None, None):
         evidence = _choose(model, evidence, rate=rate, value=value, unsure_rate=unsure_rate)
     if defects is not None:
@@ -107,14 +123,23 @@ def _scores_of(
     """Score pictures of known defects with the model."""
     from edgeseg.cli.predict_command import open_judge, pictures_in  # the device may lack both
     from edgeseg.vision.images import read_image
+    from edgeseg.vision.unreadable import unreadable_error
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)
     opening = SessionOptions(trust=trust, allow_random_weights=True)
     with open_judge(model, opening, note=tell) as judge:
-        scored = progress(paths, length=len(paths), label="Scoring defects")
-        frames = (read_image(path, max_pixels=max_pixels) for path in scored)
-        return tuple(judge.predict(frame_hwc).score for frame_hwc in frames)
+        scores, faults = [], []
+        for path in progress(paths, length=len(paths), label="Scoring defects"):
+            try:
+                frame_hwc = read_image(path, max_pixels=max_pixels)
+            except DatasetError as error:
+                faults.append(error)
+            else:
+                scores.append(judge.predict(frame_hwc).score)
+    if faults:
+        raise unreadable_error(faults, of=len(paths))
+    return tuple(scores)
 
 
 def _choose(
@@ -128,7 +153,13 @@ def _choose(
     """Choose the threshold, store it in the file and say so."""
     before = chosen = stored.chosen
     if rate is not None:
-        point = operating_point(stored.scores, stored.peaks, rate=rate, pictures=stored.pictures)
+        point = operating_point(
+            stored.scores,
+            stored.peaks,
+            rate=rate,
+            promise=before.promise,
+            pictures=stored.pictures,
+        )
         if point.shortfall is not None:
             note(point.shortfall)
         chosen = by_rate(before, point)

@@ -5,12 +5,17 @@ from functools import cached_property
 from pathlib import Path
 
 from edgeseg.base.errors import ArtefactError, RuntimeFailure
-from edgeseg.decision.deciding_images import DecidingImage, deciding_images
+from edgeseg.decision.deciding_images import (
+    DecidingImage,
+    OddGoodParts,
+    deciding_images,
+    odd_good_parts,
+)
 from edgeseg.decision.operating_point import (
     RATES,
     OperatingPoint,
-    conformal_threshold,
     operating_point,
+    rate_threshold,
 )
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.modelfile.header import calibration_facts, highest_scores, read_floats, read_header
@@ -41,6 +46,7 @@ class Evidence:
                 self.scores,
                 self.peaks,
                 rate=rate,
+                promise=self.chosen.promise,
                 planted=self.planted,
                 pictures=self.pictures,
             )
@@ -53,9 +59,19 @@ class Evidence:
         rate = self.chosen.requested_rate
         if not 0 < rate < 1:
             return ()
-        if conformal_threshold(self.scores, false_alarm_rate=rate).value != self.chosen.score:
+        promise = self.chosen.promise
+        chosen = rate_threshold(self.scores, false_alarm_rate=rate, promise=promise)
+        if chosen.value != self.chosen.score:
             return ()
-        return deciding_images(self.scores, self.images, rate=rate)
+        return deciding_images(self.scores, self.images, rate=rate, promise=promise)
+
+    @cached_property
+    def odd(self) -> OddGoodParts | None:
+        """Good images that score unlike the others, where the threshold was chosen by a rate."""
+        rate = self.chosen.requested_rate
+        if not 0 < rate < 1:
+            return None
+        return odd_good_parts(self.scores, rate=rate, promise=self.chosen.promise)
 
 
 def read_evidence(model: Path) -> Evidence:

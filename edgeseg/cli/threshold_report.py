@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from edgeseg.base.files import write_text
 from edgeseg.base.tables import align_columns
 from edgeseg.cli.threshold_evidence import Evidence
-from edgeseg.decision.operating_point import OperatingPoint, guarantee, unlucky_words
+from edgeseg.decision.deciding_images import OddGoodParts
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, interval_words
 from edgeseg.decision.prediction import above
 from edgeseg.decision.score_origin import percent
 from edgeseg.decision.thresholds import Thresholds
@@ -83,7 +84,7 @@ def text_of(evidence: Evidence) -> list[str]:
     chosen = evidence.chosen
     histogram = histogram_lines(evidence.scores, chosen)
     stored = choice_lines(chosen, count=len(evidence.scores))
-    return [*stored, *deciding_lines(evidence), "", *histogram]
+    return [*stored, *deciding_lines(evidence), *question_lines(evidence), "", *histogram]
 
 
 def deciding_lines(evidence: Evidence) -> list[str]:
@@ -92,6 +93,32 @@ def deciding_lines(evidence: Evidence) -> list[str]:
         return []
     title = "good images with the highest scores decide it:"
     return [title, *align_columns(_deciding_table(evidence), last_left=True)]
+
+
+def question_lines(evidence: Evidence) -> list[str]:
+    """Ask for the listed good images that score unlike the others; empty where there are none."""
+    odd = evidence.odd
+    if odd is None or not evidence.deciding:
+        return []
+    one = odd.count == 1
+    first = "the first scores" if one else f"the first {odd.count} score"
+    question, them = ("is it a good part", "it") if one else ("are they good parts", "them")
+    return [
+        f"{first} unlike the others: {question}? Without {them} the threshold would be "
+        f"{odd.threshold_without:.4f}{_found_without(evidence, odd)}",
+        f"if not, take {them} out, or fit with --robust drop; if so, add more parts like {them}",
+    ]
+
+
+def _found_without(evidence: Evidence, odd: OddGoodParts) -> str:
+    if not evidence.planted:
+        return ""
+    planted = np.asarray(evidence.planted, np.float64)
+    without, now = (
+        float(np.mean(above(planted, value)))
+        for value in (odd.threshold_without, evidence.chosen.score)
+    )
+    return f", and {without:.0%} of the planted defects would be found, not {now:.0%}"
 
 
 def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
@@ -105,7 +132,7 @@ def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
 def facts_of(evidence: Evidence) -> dict[str, Any]:
     """Values of the table, for JSON."""
     rates = [
-        asdict(point) | {"kept": point.kept, "one_fit_in_ten": point.unlucky}
+        asdict(point) | {"kept": point.kept, "eight_fits_in_ten": list(point.interval)}
         for point in evidence.points
     ]
     if evidence.labelled:
@@ -213,7 +240,8 @@ def choice_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
         f"it answers for {percent(chosen.false_alarm_rate)} false alarms: {guarantee(chosen)}",
     ]
     if count and chosen.false_alarm_rate < 1:
-        lines.append(unlucky_words(count, rate=chosen.requested_rate))
+        rate, promise = chosen.requested_rate, chosen.promise
+        lines.append(interval_words(count, rate=rate, promise=promise))
     if chosen.unsure is not None:
         lines.append(f"unsure: scores above {chosen.unsure:.4f}, rate {chosen.unsure_rate:g}")
     return lines

@@ -11,6 +11,7 @@ from edgeseg.base.typed_options import same_as, takes, typed
 from edgeseg.bench.compare.candidates import TuneOptions
 from edgeseg.bench.compare.tune import run_tune
 from edgeseg.cli.bench_options import TimedRunOptions, use_weights, weights_folder_option
+from edgeseg.cli.needs import EXPORTING, check_needs
 from edgeseg.config import FitConfig
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.settings.opening_options import OpeningOptions
@@ -52,6 +53,7 @@ def tune(
     edgeseg tune photos/good --budget-ms 5
     edgeseg tune photos/good --budget-ms 20 --backend openvino --out tuned
     """
+    check_needs(*EXPORTING)
     use_weights(weights_folder)
     note, progress = listeners(quiet=run.quiet)
     size = {"size_hw": run.size_hw} if run.size_hw else {}

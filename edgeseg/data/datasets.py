@@ -1,6 +1,6 @@
 """The samples of a path: the layout of the folder, what is for fitting and what for testing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class Choice:
 
     fold: int | None = None
     seed: int = 0
+    variants: bool = False  # folders of good pictures are variants of the product
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ class Layout:
     recognise: Callable[[Path], bool]  # by folders and files that only it has
     find: Callable[[Path, Choice], Split]
     folds: int = 0
+    variants: bool = False  # whether its folders may be those of variants
 
 
 def _has_kolektor_labels(root: Path) -> bool:
@@ -80,7 +82,8 @@ LAYOUTS = {
     "mvtec": Layout(
         expects="train/good, test/<kind>, ground_truth/<kind>",
         recognise=lambda root: (root / "train" / "good").is_dir(),
-        find=lambda root, _: find_mvtec(root),
+        find=lambda root, choice: find_mvtec(root, variants=choice.variants),
+        variants=True,
     ),
     "visa": Layout(
         expects="Data/Images/{Normal,Anomaly}, Data/Masks/Anomaly and ../split_csv/1cls.csv",
@@ -111,7 +114,8 @@ LAYOUTS = {
     "folder": Layout(
         expects="pictures at any depth",
         recognise=lambda root: False,
-        find=lambda root, _: find_folder(root),
+        find=lambda root, choice: find_folder(root, variants=choice.variants),
+        variants=True,
     ),
 }
 
@@ -146,9 +150,17 @@ class Dataset:
 
 
 def open_dataset(
-    path: Path, *, layout: str | None = None, fold: int | None = None, seed: int = 0
+    path: Path,
+    *,
+    layout: str | None = None,
+    fold: int | None = None,
+    seed: int = 0,
+    variants: bool = False,
 ) -> Dataset:
-    """Find the samples under a path; the layout is recognised unless it is given."""
+    """Find the samples under a path; the layout is recognised unless it is given.
+
+    With `variants` folders inside that of the good pictures name the variants of the product.
+    """
     root = Path(path)
     if layout is not None and layout not in LAYOUTS:
         raise UsageError(f"unknown layout {layout!r}: expected one of {', '.join(LAYOUTS)}")
@@ -160,18 +172,36 @@ def open_dataset(
     folds = LAYOUTS[layout].folds
     if fold is not None and not folds:
         raise UsageError(f"{root}: fold {fold} was asked for, but the layout {layout} has no folds")
+    if variants and not LAYOUTS[layout].variants:
+        ways = ", ".join(name for name, known in LAYOUTS.items() if known.variants)
+        raise UsageError(
+            Setting("variants", True),
+            f": {root} has the layout {layout}, which has no folders for variants; expected {ways}",
+        )
     name = root.resolve().name
     if folds:
         name = f"{name}-fold{fold}"
-    split = LAYOUTS[layout].find(root, Choice(fold=fold, seed=seed))
+    split = LAYOUTS[layout].find(root, Choice(fold=fold, seed=seed, variants=variants))
     return Dataset(
         name=name,
         layout=layout,
         root=root,
         train=split.train,
         test=split.test,
-        notes=split.notes,
+        notes=(*split.notes, *_unmarked_notes(split.test)),
     )
+
+
+def _unmarked_notes(test: Sequence[Sample]) -> Iterator[str]:
+    """Say which kinds of defect have no masks, and what that costs."""
+    defective = [sample for sample in test if sample.label]
+    bare = [sample.kind for sample in defective if not sample.is_marked]
+    if bare:
+        kinds = "" if len(bare) == len(defective) else f" of {', '.join(dict.fromkeys(bare))}"
+        yield (
+            f"no masks{kinds}: {len(bare)} of {len(defective)} defective pictures are known by "
+            "their labels alone, so PRO and the other figures of pixels are a dash"
+        )
 
 
 def detect_layout(root: Path) -> str:

@@ -2,18 +2,22 @@
 
 Each layout is a function from a root folder to its pictures to fit on and to test on. Files come
 sorted by path, so nothing depends on the order in which a file system lists them.
+
+A kind of defect has a mask of every picture, or no masks at all: then its pictures are known by
+their label alone. A single missing mask is refused, because it is probably a mistake, and so are
+masks in a folder that is named like no kind, while some kind has none.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgeseg.base.errors import DatasetError
 from edgeseg.base.files import file_sha256
 from edgeseg.data.samples import GOOD, Sample
-from edgeseg.vision.images import images_in, is_image_file, read_mask
+from edgeseg.vision.images import images_in, pictures_below, read_mask
 
 KOLEKTOR_FOLDS = 3
 
@@ -36,10 +40,14 @@ def folders_in(folder: Path) -> list[Path]:
     )
 
 
-def find_mvtec(root: Path) -> Split:
-    """Find MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png."""
-    test = _by_folder(root / "test", root / "ground_truth", mask="{}_mask.png")
-    return Split(train=_good_in(root / "train" / GOOD), test=test)
+def find_mvtec(root: Path, *, variants: bool = False) -> Split:
+    """Find MVTec AD: train/good, test/<kind>, ground_truth/<kind>/<stem>_mask.png.
+
+    With variants pictures and masks may lie one folder deeper, which is named like their variant.
+    """
+    mask = "{}_mask.png"
+    test = _by_folder(root / "test", root / "ground_truth", mask=mask, variants=variants)
+    return Split(train=_good_in(root / "train" / GOOD, variants=variants), test=test)
 
 
 def find_mvtec2(root: Path) -> Split:
@@ -126,39 +134,75 @@ def kolektor_commutators(root: Path) -> list[Path]:
     return [folder for _, folder in sorted(numbered)]
 
 
-def find_folder(root: Path) -> Split:
-    """Find good pictures in a folder, at any depth; hidden files and folders are ignored."""
-    images = (
-        path
-        for path in root.rglob("*.*")
-        if is_image_file(path)
-        and not any(part.startswith(".") for part in path.relative_to(root).parts)
-        and path.is_file()
-    )
-    return Split(train=tuple(Sample(image=image) for image in sorted(images)))
+def find_folder(root: Path, *, variants: bool = False) -> Split:
+    """Find good pictures in a folder, at any depth; hidden files and folders are ignored.
+
+    With variants the folders directly in it are named like them.
+    """
+    samples = tuple(Sample(image=image) for image in pictures_below(root))
+    return Split(train=tuple(_in_variant(each, root) for each in samples) if variants else samples)
 
 
-def _good_in(folder: Path) -> tuple[Sample, ...]:
-    return tuple(Sample(image=image) for image in images_in(folder))
+def _good_in(folder: Path, *, variants: bool = False) -> tuple[Sample, ...]:
+    places = (folder, *folders_in(folder)) if variants else (folder,)
+    samples = (Sample(image=image) for place in places for image in images_in(place))
+    return tuple(_in_variant(each, folder) if variants else each for each in samples)
 
 
-def _by_folder(tests: Path, truth: Path, *, mask: str, good: str = GOOD) -> tuple[Sample, ...]:
+def _in_variant(sample: Sample, folder: Path) -> Sample:
+    """Name the variant of a picture by the folder that it lies in, below another one."""
+    inside, *deeper = sample.image.relative_to(folder).parts
+    return replace(sample, variant=inside) if deeper else sample
+
+
+def _by_folder(
+    tests: Path, truth: Path, *, mask: str, good: str = GOOD, variants: bool = False
+) -> tuple[Sample, ...]:
     """Find test pictures in a folder per kind; masks are named `mask` or like their picture."""
     samples: list[Sample] = []
-    for folder in folders_in(tests):
-        if folder == truth:
-            continue
+    folders = [folder for folder in folders_in(tests) if folder != truth]
+    for folder in folders:
         if folder.name == good:
-            samples += _good_in(folder)
+            samples += _good_in(folder, variants=variants)
             continue
-        masks = {path.stem: path for path in images_in(truth / folder.name)}
-        for image in images_in(folder):
-            expected = truth / folder.name / mask.format(image.stem)
-            own = masks.get(expected.stem, masks.get(image.stem))
-            if own is None:
-                raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
-            samples.append(Sample(image=image, mask=own, label=1, kind=folder.name))
+        for place in (folder, *folders_in(folder)) if variants else (folder,):
+            marked = truth / place.relative_to(tests)
+            found = _defective_in(place, marked, mask=mask, kind=folder.name)
+            samples += [_in_variant(each, folder) if variants else each for each in found]
+    _refuse_lost_masks(truth, samples, kinds={folder.name for folder in folders})
     return tuple(samples)
+
+
+def _defective_in(folder: Path, truth: Path, *, mask: str, kind: str) -> list[Sample]:
+    masks = {path.stem: path for path in images_in(truth)}
+    samples = []
+    for image in images_in(folder):
+        expected = truth / mask.format(image.stem)
+        own = masks.get(expected.stem, masks.get(image.stem))
+        check_mask(own, image, expected=expected, others=masks)
+        samples.append(Sample(image=image, mask=own, label=1, kind=kind))
+    return samples
+
+
+def check_mask(own: Path | None, image: Path, *, expected: Path, others: Collection[str]) -> None:
+    """Refuse a defective picture without a mask, unless its kind has no masks at all."""
+    if own is None and others:
+        raise DatasetError(
+            f"{image}: defective, but its mask {expected} is missing; add it, or remove the other "
+            f"masks in {expected.parent} to go by labels alone"
+        )
+
+
+def _refuse_lost_masks(truth: Path, samples: Sequence[Sample], *, kinds: Collection[str]) -> None:
+    """Refuse masks that belong to no kind, where a kind has none: some folder has a wrong name."""
+    bare = next((sample.kind for sample in samples if not sample.is_marked), None)
+    folders = (truth, *(folder for folder in folders_in(truth) if folder.name not in kinds))
+    lost = next((folder for folder in folders if images_in(folder)), None)
+    if bare is not None and lost is not None:
+        raise DatasetError(
+            f"{lost}: masks of no kind of defect, while {bare} has none; expected them in "
+            f"{truth / bare}, or remove them to go by labels alone"
+        )
 
 
 def _by_its_mask(image: Path, mask: Path) -> Sample:

@@ -3,7 +3,7 @@
 training/videos/<scene>_<clip>.avi        as published, or training/frames/<scene>_<clip>/NNN.jpg
 testing/frames/<scene>_<clip>/NNN.jpg
 testing/test_frame_mask/<scene>_<clip>.npy   (T,)       is the frame abnormal
-testing/test_pixel_mask/<scene>_<clip>.npy   (T, H, W)  where
+testing/test_pixel_mask/<scene>_<clip>.npy   (T, H, W)  where; the whole folder may be missing
 """
 
 from pathlib import Path
@@ -70,16 +70,22 @@ def _frame_count(video: Path) -> int:
 def _test_clip(clip: Path, testing: Path) -> list[Sample]:
     images = images_in(clip)
     mask = testing / "test_pixel_mask" / f"{clip.name}.npy"
-    if not mask.is_file():
+    labels = testing / "test_frame_mask" / f"{clip.name}.npy"
+    by_labels = not any(mask.parent.glob("*.npy")) and labels.is_file()
+    if not mask.is_file() and not by_labels:
         raise DatasetError(f"{clip}: its masks {mask} are missing")
-    abnormal = _abnormal_frames(mask, testing / "test_frame_mask" / f"{clip.name}.npy")
+    abnormal = _abnormal_frames(mask, labels)
     if len(abnormal) != len(images):
-        raise DatasetError(f"{mask}: {len(abnormal)} masks for {len(images)} frames in {clip}")
+        truth = (
+            f"{labels}: {len(abnormal)} labels" if by_labels else f"{mask}: {len(abnormal)} masks"
+        )
+        raise DatasetError(f"{truth} for {len(images)} frames in {clip}")
+    own = None if by_labels else mask
     samples = []
     for index in range(0, len(images), FRAME_STEP):
         if abnormal[index]:
             samples.append(
-                Sample(image=images[index], mask=mask, mask_index=index, label=1, kind="abnormal")
+                Sample(image=images[index], mask=own, mask_index=index, label=1, kind="abnormal")
             )
         else:
             samples.append(Sample(image=images[index]))

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgeseg.base.errors import DatasetError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import temporary_folder
+from edgeseg.base.messages import Setting
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.frames import Channels, Picture, each_picture, frame_of
 from edgeseg.vision.images import resize_image, write_image
 
 Folder = str | os.PathLike[str]
-Data = Folder | Iterable[NDArray[np.uint8]]  # images are uint8 (height, width, 3)
+Data = Folder | Iterable[Picture]
 
 
 @contextmanager
@@ -29,24 +29,32 @@ def open_data(
     layout: str | None = None,
     fold: int | None = None,
     seed: int = 0,
+    variants: bool = False,
 ) -> Iterator[Dataset]:
     """Yield the dataset of a folder, or one made of images for as long as the context lasts.
 
     Without a size images stay as they are: places are named in their own pixels.
     """
     if isinstance(data, str | os.PathLike):
-        yield open_dataset(Path(data), layout=layout, fold=fold, seed=seed)
+        yield open_dataset(Path(data), layout=layout, fold=fold, seed=seed, variants=variants)
         return
+    if isinstance(data, np.ndarray) and data.ndim == 3 and data.shape[2] in (1, 3, 4):
+        raise UsageError(f"one picture {data.shape}, expected several: a list, or (N, ...)")
+    if variants:
+        raise UsageError(
+            Setting("variants", True),
+            ": folders name the variants, and images in memory have none; give a folder",
+        )
     # On disk at the model's size, however many they are: the fit looks at images more than once,
     # and an iterable may be a camera.
     with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
         count, resized = 0, False
-        for count, image_hwc in enumerate(data, start=1):
-            check_frame(image_hwc, channels, name=f"image {count}")
+        for count, picture in enumerate(each_picture(data), start=1):
+            image_hwc, order = frame_of(picture, channels, name=f"image {count}")
             resized_hwc = image_hwc if size_hw is None else resize_image(image_hwc, size_hw)
             resized = resized or resized_hwc is not image_hwc
             target = folder / f"{count:08}.png"
-            write_image(target, resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1])
+            write_image(target, resized_hwc if order == "rgb" else resized_hwc[:, :, ::-1])
             os.utime(target, (0, 0))  # a model tells the age of its images, and these have none
         if count == 0:
             raise DatasetError("no images were given; expected at least one of a good part")

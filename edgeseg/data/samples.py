@@ -17,6 +17,7 @@ from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
 from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import read_mask, read_mask_stack, read_video_frame, read_with_bits
 from edgeseg.vision.picture_size import MAX_PIXELS
+from edgeseg.vision.unreadable import unreadable_error
 
 GOOD = "good"
 # Pixels that go through a backbone at once: eight images of 512x512. Activations need about 250
@@ -24,16 +25,21 @@ GOOD = "good"
 MOST_PIXELS = 8 * 512 * 512
 
 
+class TooManyUnreadableError(DatasetError):
+    """More pictures cannot be read than the options allow."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """A picture, its label and kind, and the place of its mask."""
 
     image: Path
-    mask: Path | None = None  # None: nothing is marked in this picture
+    mask: Path | None = None  # None: it is good, or its label is all that is known of it
     label: int = 0  # 0 good, 1 defective
     kind: str = GOOD
     image_index: int | None = None  # the frame, where `image` is a video
     mask_index: int | None = None  # the frame, where `mask` is a .npy of (T, H, W)
+    variant: str | None = None  # of the product, where folders tell it
 
     def __post_init__(self) -> None:
         if self.label not in (0, 1) or (self.label == 0) != (self.kind == GOOD):
@@ -41,8 +47,11 @@ class Sample:
                 f"{self.image}: label {self.label} with kind {self.kind!r}, "
                 f"expected 0 with {GOOD!r} or 1 with the name of a defect"
             )
-        if self.label == 1 and self.mask is None:
-            raise DatasetError(f"{self.image}: a defective picture without a mask")
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it is known which of its pixels are defective: none of a good picture."""
+        return self.label == 0 or self.mask is not None
 
     @property
     def name(self) -> str:
@@ -62,7 +71,8 @@ class Batch:
 
     samples: tuple[Sample, ...]
     frames: NDArray[np.uint8]  # (N, H, W, 3) RGB
-    masks: NDArray[np.bool_]  # (N, H, W); all False where nothing is marked
+    # (H, W) each; of a good picture all False, None of a defective one that nobody has marked
+    masks: tuple[NDArray[np.bool_] | None, ...]
     sizes_hw: tuple[tuple[int, int], ...]  # of the pictures as they are
     views: tuple[View, ...]  # how each was looked at
     found: tuple[Found | None, ...]  # what came of looking for its part; None: it is not looked for
@@ -71,8 +81,11 @@ class Batch:
 
 def read_sample(
     sample: Sample, size_hw: tuple[int, int], geometry: Geometry = PLAIN
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size."""
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
+    """Decode a sample's picture (H, W, 3) and mask (H, W) at the given size.
+
+    The mask is None where a picture is defective and nobody has marked where.
+    """
     decoded = _decode(sample, size_hw, geometry)
     return decoded.frame_hwc, decoded.mask_hw
 
@@ -81,7 +94,7 @@ def read_sample(
 class _Decoded:
     sample: Sample
     frame_hwc: NDArray[np.uint8]
-    mask_hw: NDArray[np.bool_]
+    mask_hw: NDArray[np.bool_] | None
     size_hw: tuple[int, int]  # of the picture as it is
     view: View
     found: Found | None
@@ -111,7 +124,7 @@ def _decode(
     return _Decoded(
         sample=sample,
         frame_hwc=paint_ignored(view.picture(image_hwc), geometry),
-        mask_hw=mask_hw if hidden is None else mask_hw & ~hidden.pixels_hw,
+        mask_hw=mask_hw if hidden is None or mask_hw is None else mask_hw & ~hidden.pixels_hw,
         size_hw=(height, width),
         view=view,
         found=found,
@@ -119,9 +132,9 @@ def _decode(
     )
 
 
-def _read_mask(sample: Sample, view: View, *, max_pixels: int) -> NDArray[np.bool_]:
+def _read_mask(sample: Sample, view: View, *, max_pixels: int) -> NDArray[np.bool_] | None:
     if sample.mask is None:
-        return np.zeros(view.size_hw, np.bool_)
+        return np.zeros(view.size_hw, np.bool_) if sample.is_marked else None
     if sample.mask_index is None:
         mask_hw = read_mask(sample.mask, max_pixels=max_pixels)
     else:
@@ -149,6 +162,19 @@ def sample_size(sample: Sample, *, max_pixels: int = MAX_PIXELS) -> tuple[int, i
     """Return height and width of a sample's picture."""
     height, width = read_picture(sample, max_pixels=max_pixels).shape[:2]
     return height, width
+
+
+def named_with_others(
+    error: DatasetError, samples: Sequence[Sample], *, max_pixels: int
+) -> DatasetError:
+    """Return an error that names every picture that cannot be read, where `error` is about one."""
+    faults = []
+    for sample in samples:
+        try:
+            read_picture(sample, max_pixels=max_pixels)
+        except DatasetError as fault:
+            faults.append(fault)
+    return error if len(faults) < 2 else unreadable_error(faults, of=len(samples))
 
 
 def frames_at_once(
@@ -195,7 +221,7 @@ def _batches(pictures: Iterator[_Decoded], batch_size: int) -> Iterator[Batch]:
         yield Batch(
             samples=tuple(decoded.sample for decoded in group),
             frames=np.stack([decoded.frame_hwc for decoded in group]),
-            masks=np.stack([decoded.mask_hw for decoded in group]),
+            masks=tuple(decoded.mask_hw for decoded in group),
             sizes_hw=tuple(decoded.size_hw for decoded in group),
             views=tuple(decoded.view for decoded in group),
             found=tuple(decoded.found for decoded in group),
@@ -211,20 +237,21 @@ def _good_ones(
     on_bad: Callable[[Path, str], None] | None,
     workers: int,
 ) -> Iterator[_Decoded]:
-    bad = 0
+    faults: list[DatasetError] = []
     for sample, future in _decode_ahead(samples, decode, workers):
         try:
             decoded = future.result()
         except DatasetError as error:
-            bad += 1
-            if on_bad is not None:
+            faults.append(error)
+            if len(faults) <= max_bad and on_bad is not None:
                 on_bad(sample.image, str(error))
-            if bad > max_bad:
-                raise _too_many(error, bad, max_bad) from None
         else:
-            yield decoded
-    if samples and bad == len(samples):
-        raise DatasetError(f"none of the {bad} pictures can be read, {samples[0].image} the first")
+            if len(faults) <= max_bad:  # else the rest is read to name all that cannot be
+                yield decoded
+    if len(faults) > max_bad:
+        raise TooManyUnreadableError(*_too_many(faults, of=len(samples), max_bad=max_bad).args)
+    if samples and len(faults) == len(samples):
+        raise unreadable_error(faults, of=len(samples))
 
 
 def _decode_ahead(
@@ -245,14 +272,10 @@ def _decode_ahead(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _too_many(error: DatasetError, bad: int, max_bad: int) -> DatasetError:
-    if max_bad == 0:
-        return DatasetError(
-            error, "; repair or remove it, or skip such files with ", Setting("max_bad", "N")
-        )
-    return DatasetError(
-        error,
-        f"; it is bad file number {bad}, more than ",
-        Setting("max_bad", max_bad),
-        " allows: repair them or allow more",
-    )
+def _too_many(faults: list[DatasetError], *, of: int, max_bad: int) -> DatasetError:
+    them = "it" if len(faults) == 1 else "them"
+    allow = Setting("max_bad", len(faults))
+    advice = ["; repair or remove ", them, ", or skip such files with ", allow]
+    if max_bad:
+        advice = ["; more than ", Setting("max_bad", max_bad), *advice]
+    return unreadable_error(faults, of=of, advice=advice)

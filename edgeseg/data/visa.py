@@ -15,7 +15,7 @@ import csv
 from pathlib import Path
 
 from edgeseg.base.errors import DatasetError
-from edgeseg.data.layouts import Split, find_mvtec
+from edgeseg.data.layouts import Split, check_mask, find_mvtec
 from edgeseg.data.samples import GOOD, Sample
 from edgeseg.vision.images import images_in
 
@@ -61,11 +61,11 @@ def _defective(root: Path) -> tuple[Sample, ...]:
     masks = {path.stem: path for path in images_in(root / "Data/Masks/Anomaly")}
     samples = []
     for image in images_in(root / "Data/Images/Anomaly"):
-        if image.stem not in masks:
-            expected = root / "Data/Masks/Anomaly" / f"{image.stem}.png"
-            raise DatasetError(f"{image}: defective, but its mask {expected} is missing")
+        own = masks.get(image.stem)
+        expected = root / "Data/Masks/Anomaly" / f"{image.stem}.png"
+        check_mask(own, image, expected=expected, others=masks)
         kind = kinds.get(image.name) or "anomaly"
-        samples.append(Sample(image=image, mask=masks[image.stem], label=1, kind=kind))
+        samples.append(Sample(image=image, mask=own, label=1, kind=kind))
     return tuple(samples)
 
 

@@ -29,9 +29,9 @@ def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> I
     tail = (1 - confidence) / 2
     low, high = 0.0, 1.0
     if mistakes:
-        low = _rate_where(lambda rate: 1 - _at_most(mistakes - 1, trials, rate), tail, rising=True)
+        low = rate_where(lambda rate: 1 - _at_most(mistakes - 1, trials, rate), tail, rising=True)
     if mistakes < trials:
-        high = _rate_where(lambda rate: _at_most(mistakes, trials, rate), tail, rising=False)
+        high = rate_where(lambda rate: _at_most(mistakes, trials, rate), tail, rising=False)
     return Interval(low, high)
 
 
@@ -44,10 +44,11 @@ def rate_quantile(highest: int, count: int, *, share: float) -> float:
     """
     if not 1 <= highest <= count or not 0 < share < 1:
         raise UsageError(f"the {highest}th highest of {count} and a share of {share}: no such rate")
-    return _rate_where(lambda rate: 1 - _at_most(highest - 1, count, rate), share, rising=True)
+    return rate_where(lambda rate: 1 - _at_most(highest - 1, count, rate), share, rising=True)
 
 
-def _rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool) -> float:
+def rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool = True) -> float:
+    """Return the rate at which a chance that rises or falls with it is the wanted one."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2

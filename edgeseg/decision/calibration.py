@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import DatasetError
 from edgeseg.decision.foreign import foreign_limit, no_floors
 from edgeseg.decision.metrics import best_f1_threshold
-from edgeseg.decision.operating_point import conformal_threshold
+from edgeseg.decision.operating_point import rate_threshold
 from edgeseg.decision.prediction import above
-from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
+from edgeseg.decision.score_origin import Promise, ScoreOrigin, ThresholdChoice
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import GoodAppearance
@@ -33,17 +33,20 @@ class GoodImageScores:
 
     scores: NDArray[np.float32]  # (n,)
     peaks: NDArray[np.float32]  # (n,): highest value of each map
+    # Of the map's cells, as the drift watch follows them.
     frame_d2: NDArray[np.float32]  # (n,): mean of d^2 over each frame
     d2_mean: NDArray[np.float32]  # (h, w): mean of d^2 over images
     d2_std: NDArray[np.float32]  # (h, w)
     # (n, h, w) float16: each cell's distance, ignored ones too; None: too many, or not known.
     # Regions that are ignored later take their threshold from here.
     grids: NDArray[np.float16] | None = None
+    shown_grids: NDArray[np.float16] | None = None  # the map's own; None: it has none of its own
     # (n,): what three quarters of each map exceed; empty: not known
     floors: NDArray[np.float32] = field(default_factory=no_floors)
     # (n,): which part each shows, in whole numbers; empty: each another one
     groups: NDArray[np.float32] = field(default_factory=no_groups)
     images: tuple[str, ...] = ()  # where each is, as long as a fit knows it; no file keeps them
+    variants: tuple[tuple[int, int], ...] = ()  # which each shows, and which was named; the same
 
     def __post_init__(self) -> None:
         if self.groups.size not in (0, self.count):
@@ -106,6 +109,7 @@ class CalibrationFacts:
     unsure_rate: float | None = None
     foreign_limit: float | None = None  # of the map's floor; None: the good images were fitted on
     grouping: Grouping | None = None  # who told near-copies apart; None: there are none
+    promise: Promise = "conformal"  # how the rate became thresholds; files of 0.2.0 do not say it
 
     def __post_init__(self) -> None:
         _ = self.thresholds  # which check themselves
@@ -127,6 +131,7 @@ class CalibrationFacts:
             images=self.images,
             parts=self.parts,
             grouping=self.grouping,
+            promise=self.promise,
         )
 
     @property
@@ -167,6 +172,7 @@ class Calibration(CalibrationFacts):
             "images": self.images,
             "parts": self.parts,
             "grouping": self.grouping,
+            "promise": self.promise,
         }
 
 
@@ -174,6 +180,7 @@ def calibrate(
     good: GoodImageScores,
     *,
     false_alarm_rate: float,
+    promise: Promise,
     origin: ScoreOrigin,
     expected_d2: float,
     measured_d2: float,
@@ -192,8 +199,10 @@ def calibrate(
         raise DatasetError("no good images to calibrate on; expected at least one")
     parts = good.of_parts
     count = int(parts.scores.size)
-    score = conformal_threshold(parts.scores.tolist(), false_alarm_rate=false_alarm_rate)
-    peak = conformal_threshold(parts.peaks.tolist(), false_alarm_rate=false_alarm_rate)
+    score, peak = (
+        rate_threshold(values.tolist(), false_alarm_rate=false_alarm_rate, promise=promise)
+        for values in (parts.scores, parts.peaks)
+    )
     promises = unseen and (count > 1 or good.count == 1)  # one part says nothing of another
     value, rate = score.value, score.rate if promises else 1.0
     if anomaly_scores:
@@ -213,10 +222,11 @@ def calibrate(
         measured_d2=measured_d2,
         good=good,
         foreign_limit=foreign_limit(
-            parts.floors if unseen else (), planted=planted_floors, threshold=value
+            parts.floors if unseen else (), planted=planted_floors, threshold=peak.value
         ),
         appearance=appearance,
         images=good.count,
         parts=count,
         grouping=grouping if count < good.count else None,
+        promise=promise,
     )

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.decision.operating_point import conformal_threshold, p_value
+from edgeseg.decision.operating_point import p_value, rate_threshold
+from edgeseg.decision.outliers import outside
+from edgeseg.decision.score_origin import Promise
 
 MOST = 10
 LEAST = 3  # images to show even where fewer decide
@@ -24,7 +26,11 @@ class DecidingImage:
 
 
 def deciding_images(
-    scores: Sequence[float] | NDArray[np.floating[Any]], images: Sequence[str], *, rate: float
+    scores: Sequence[float] | NDArray[np.floating[Any]],
+    images: Sequence[str],
+    *,
+    rate: float,
+    promise: Promise,
 ) -> tuple[DecidingImage, ...]:
     """Return the good images from the threshold up, a few in any case.
 
@@ -33,16 +39,41 @@ def deciding_images(
     if not images or len(scores) < 2:
         return ()
     falling = -np.sort(-np.asarray(scores, np.float64))
-    threshold = conformal_threshold(falling.tolist(), false_alarm_rate=rate).value
-    count = max(int(np.count_nonzero(falling >= threshold)), LEAST)
+
+    def threshold_of(first: int) -> float:
+        some = falling[first:].tolist()
+        return rate_threshold(some, false_alarm_rate=rate, promise=promise).value
+
+    count = max(int(np.count_nonzero(falling >= threshold_of(0))), LEAST)
     return tuple(
         DecidingImage(
             image=images[place],
             score=float(falling[place]),
             p_value=p_value(float(falling[place]), np.delete(falling, place)),
-            threshold_without=conformal_threshold(
-                falling[place + 1 :].tolist(), false_alarm_rate=rate
-            ).value,
+            threshold_without=threshold_of(place + 1),
         )
         for place in range(min(count, MOST, len(images), falling.size - 1))
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OddGoodParts:
+    """Good images that score unlike the others: bad ones by mistake, or rare good ones."""
+
+    count: int
+    threshold_without: float
+
+
+def odd_good_parts(
+    scores: Sequence[float], *, rate: float, promise: Promise
+) -> OddGoodParts | None:
+    """Return what good scores leave in doubt; None where all belong together.
+
+    Nobody but who knows the parts can tell a bad part among the good ones from a rare good one.
+    """
+    values = np.asarray(scores, np.float64)
+    odd = outside(values)
+    if not odd.any():
+        return None
+    left = rate_threshold(values[~odd].tolist(), false_alarm_rate=rate, promise=promise)
+    return OddGoodParts(count=int(odd.sum()), threshold_without=left.value)

@@ -15,7 +15,7 @@ SHARE = 0.25  # of the map may lie below its floor: a background that other fram
 # backbone, all real defects lay below it and all other products above: bench/results/decide/foreign
 # has what they reach with the default settings.
 MARGIN = 1.7
-LEAST = 0.25  # of the score's threshold: where good parts lie still, their floor may be nothing
+LEAST = 0.25  # of the pixel's threshold: where good parts lie still, their floor may be nothing
 _SAMPLES = 32  # along the shorter side; the map is smooth, so that more tell nothing
 
 

@@ -1,17 +1,26 @@
 """Judge a prediction by the thresholds of its model: verdict, p-value and regions."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, get_args
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt, DoubtKind, doubt_on
 from edgeseg.decision.foreign import map_floor
 from edgeseg.decision.operating_point import oddness, p_value
-from edgeseg.decision.prediction import Prediction, Region, above, is_anomalous, regions_of
+from edgeseg.decision.prediction import (
+    Prediction,
+    Region,
+    above,
+    is_anomalous,
+    place_of_score,
+    regions_of,
+)
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.vision.appearance import Appearance
@@ -21,7 +30,6 @@ from edgeseg.vision.geometry import Found, Pose, View
 # invalid: the part cannot be judged by this frame, doubt.py says why
 # not_found: the part is not where it may be, or does not look like one; never good
 Verdict = Literal["good", "unsure", "defect", "invalid", "not_found"]
-_AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
 
 
 def invalid_kind(
@@ -74,6 +82,13 @@ def verdict_on(
     return "good"
 
 
+def verdicts_in_words(counts: Mapping[str, int]) -> str:
+    """Write how often each verdict was given, the good ones first."""
+    known = {verdict: counts.get(verdict, 0) for verdict in get_args(Verdict)}
+    given = [f"{count} {verdict}" for verdict, count in {**known, **counts}.items() if count]
+    return ", ".join(given) or "none"
+
+
 def is_alarming(verdict: str) -> bool:
     """Return whether a part may not pass: a doubt alone is no alarm, an unknown verdict is one."""
     return verdict not in ("good", "unsure")
@@ -95,31 +110,32 @@ def chance(score: float, good: ScoreStatistics) -> float | None:
     return p_value(score, good.values) if good.scores else None
 
 
-def oddness_of(p: float | None) -> str | None:
-    """Write a p-value in words; None where there is none."""
-    return None if p is None else oddness(p)
+def oddness_of(p: float | None, parts: int | None, *, doubt: Doubt | None = None) -> Message | None:
+    """Write a p-value in words; None where there is none, or the frame does not show the part.
+
+    How odd good parts look says nothing of a covered lens or of another product.
+    """
+    return None if p is None or parts is None or doubt is not None else oddness(p, parts)
 
 
 def mark_pixels(
-    map_hw: NDArray[np.float32], verdict: Verdict, pixel_threshold: float
+    prediction: Prediction, verdict: Verdict, pixel_threshold: float
 ) -> NDArray[np.bool_]:
-    """Mark pixels above the pixel threshold; what is not good has at least the map's highest place.
+    """Mark pixels above the pixel threshold; what is not good has at least the place of its score.
 
     The score may be above its threshold while no pixel is above the pixel threshold: the two are
-    chosen separately, from the scores and from the highest pixels of good images.
+    chosen separately, from the scores and from the highest pixels of good images. And the map may
+    be made of other distances, which are high elsewhere alone.
     """
-    above_hw = above(map_hw, pixel_threshold)
-    if verdict == "good" or above_hw.any():
+    above_hw = above(prediction.map_hw, pixel_threshold)
+    if verdict == "good":
         return above_hw
-    peak = float(map_hw.max())
-    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
-    _, places_hw = cv2.connectedComponents(above(map_hw, below).view(np.uint8), connectivity=8)
-    strongest_hw: NDArray[np.bool_] = places_hw == places_hw.flat[int(map_hw.argmax())]
-    return strongest_hw
+    place_hw = place_of_score(prediction)
+    return above_hw if (above_hw & place_hw).any() else above_hw | place_hw
 
 
 def marked_regions(
-    map_hw: NDArray[np.float32],
+    prediction: Prediction,
     verdict: Verdict,
     pixel_threshold: float,
     *,
@@ -130,8 +146,10 @@ def marked_regions(
 
     Boxes are in pixels of what the view shows: its region, or the camera's whole picture.
     """
-    marked_hw = mark_pixels(map_hw, verdict, pixel_threshold)
-    return regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area)
+    marked_hw = mark_pixels(prediction, verdict, pixel_threshold)
+    return regions_of(
+        prediction.map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +162,7 @@ class Areas:
 
 
 def judge_areas(
-    map_hw: NDArray[np.float32],
+    prediction: Prediction,
     verdict: Verdict,
     pixel_threshold: float,
     *,
@@ -159,7 +177,7 @@ def judge_areas(
     """
     by_score = verdict in ("defect", "unsure")
     least = min_area if by_score else 0.0
-    regions, count = marked_regions(map_hw, verdict, pixel_threshold, view=view, min_area=least)
+    regions, count = marked_regions(prediction, verdict, pixel_threshold, view=view, min_area=least)
     if by_score and least and not count:
         verdict = "good" if found is None or found.ok else "not_found"
     return Areas(verdict=verdict, regions=regions, count=count)
@@ -169,8 +187,9 @@ def judge_areas(
 class JudgedPrediction(Prediction):
     """A prediction with its verdict: what `predict` returns.
 
-    The map covers the frame that was given, at the resolution of the model's input; regions are in
-    pixels of that frame.
+    `verdict` is good, unsure, defect, invalid (the picture does not show the part) or not_found;
+    `anomalous` is whether the part may not pass. The map and what is marked of it cover the frame
+    that was given, at the resolution of the model's input; regions are in pixels of that frame.
     """
 
     threshold: float  # of the score, which alone decides
@@ -178,8 +197,11 @@ class JudgedPrediction(Prediction):
     verdict: Verdict
     p_value: float | None  # share of good parts that look this odd; None: not known
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
+    marked_hw: NDArray[np.bool_]  # (H, W): pixels of the map that belong to a region
     pose: Pose | None = None  # where the part lies, if it is looked for
     doubt: Doubt | None = None  # why it is invalid or not_found
+    good_parts: int | None = None  # behind the p-value; None: not known
+    path: Path | None = None  # of the picture, where it was a file
 
     @property
     def anomalous(self) -> bool:
@@ -188,33 +210,39 @@ class JudgedPrediction(Prediction):
 
     @property
     def oddness(self) -> str | None:
-        """The p-value in words: "one good part in 180 looks this odd"."""
-        return oddness_of(self.p_value)
+        """The p-value in words: "odder than all 40 good parts"; None where it means nothing."""
+        words = oddness_of(self.p_value, self.good_parts, doubt=self.doubt)
+        return None if words is None else str(words)
 
 
 def judge(
     prediction: Prediction,
     *,
     thresholds: Thresholds,
-    p_value: float | None = None,
+    good: ScoreStatistics | None = None,
     view: View,
     found: Found | None = None,
 ) -> JudgedPrediction:
-    """Judge a prediction by the thresholds."""
+    """Judge a prediction by the thresholds; `good` are the scores of good parts, where known."""
     score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
     verdict = verdict_on(score, thresholds, map_hw=map_hw, found=found, appearance=appearance)
     invalid = invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance)
-    regions, _ = marked_regions(prediction.map_hw, verdict, thresholds.pixel, view=view)
+    marked_hw = mark_pixels(prediction, verdict, thresholds.pixel)
+    regions, _ = regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view)
     return JudgedPrediction(
-        map_hw=view.over_frame(prediction.map_hw),
-        score=prediction.score,
+        map_hw=view.over_frame(map_hw),
+        score=score,
         grid_hw=prediction.grid_hw,
+        map_grid_hw=prediction.map_grid_hw,
         appearance=appearance,
+        marked_hw=view.over_frame(marked_hw.astype(np.float32)) >= 0.5,
+        variant=prediction.variant,
         threshold=thresholds.score,
         pixel_threshold=thresholds.pixel,
         verdict=verdict,
         doubt=doubt_on(verdict, invalid, found=found),
-        p_value=p_value,
+        p_value=None if good is None else chance(score, good),
+        good_parts=None if good is None else good.count,
         pose=None if found is None else found.pose,
         regions=tuple(region.shift(*view.corner_xy) for region in regions),
     )

@@ -7,31 +7,34 @@ another false-alarm rate, and saying how odd a new part is, needs these scores a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Setting
-from edgeseg.decision.binomial import rate_quantile
+from edgeseg.decision.binomial import Interval, rate_quantile
+from edgeseg.decision.good_tail import GoodTail, has_tail, tail_interval
 from edgeseg.decision.prediction import above
-from edgeseg.decision.score_origin import ThresholdChoice, good_words, percent
+from edgeseg.decision.score_origin import Promise, ThresholdChoice, good_words, percent
 from edgeseg.decision.threshold_bounds import finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 
 FEWEST_PARTS = 5  # fewer different parts promise nothing that is worth the word exact
 RATES = (0.005, 0.01, 0.02, 0.05)  # that are shown where a choice is offered
+_MOST = 0.8  # share of all fits that an interval of rates is for
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConformalThreshold:
+class RateThreshold:
     """A threshold and the false-alarm rate it answers for."""
 
     value: float
     rate: float  # the smallest rate that the number of scores can answer for, if above the wish
 
 
-def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> ConformalThreshold:
+def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> RateThreshold:
     """Return the threshold that a new good image exceeds with at most the requested probability.
 
     If the n scores and the new one are exchangeable, the new one is equally likely to have any of
@@ -47,8 +50,23 @@ def conformal_threshold(scores: Sequence[float], *, false_alarm_rate: float) -> 
     count = len(ordered)
     rank = _rank(count, false_alarm_rate)
     if rank > count:
-        return ConformalThreshold(value=ordered[-1], rate=1 / (count + 1))
-    return ConformalThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
+        return RateThreshold(value=ordered[-1], rate=1 / (count + 1))
+    return RateThreshold(value=ordered[max(rank, 1) - 1], rate=false_alarm_rate)
+
+
+def rate_threshold(
+    scores: Sequence[float], *, false_alarm_rate: float, promise: Promise
+) -> RateThreshold:
+    """Return the threshold of a rate, by the tail of the scores or by their ranks.
+
+    Both answer for the same rate: the tail is not followed beyond 1 / (n + 1) either. Too few
+    scores, or a rate that lies below the tail, leave the ranks.
+    """
+    ranked = conformal_threshold(scores, false_alarm_rate=false_alarm_rate)
+    if promise == "conformal" or not has_tail(len(scores), ranked.rate):
+        return ranked
+    tail = GoodTail.of(scores)
+    return ranked if tail is None else replace(ranked, value=tail.threshold(ranked.rate))
 
 
 def _rank(count: int, rate: float) -> int:
@@ -57,19 +75,25 @@ def _rank(count: int, rate: float) -> int:
     return math.ceil(round((count + 1) * (1 - rate), 9))
 
 
-def unlucky_rate(count: int, *, rate: float, share: float = 0.1) -> float:
-    """Return the true false-alarm rate that such a share of all fits on `count` parts reaches.
+def rate_interval(count: int, *, rate: float, promise: Promise) -> Interval:
+    """Return the true rates between which eight fits of ten on `count` parts lie.
 
     A promise holds on the average over fits: one set of good parts is luckier than another.
     """
+    answered = max(rate, 1 / (count + 1))
+    if promise == "tail" and has_tail(count, answered):
+        return tail_interval(count, answered, share=_MOST)
     highest = count + 1 - min(max(_rank(count, rate), 1), count)
-    return rate_quantile(highest, count, share=1 - share)
+    low, high = (1 - _MOST) / 2, (1 + _MOST) / 2
+    return Interval(*(rate_quantile(highest, count, share=share) for share in (low, high)))
 
 
-def unlucky_words(count: int, *, rate: float) -> str:
+def interval_words(count: int, *, rate: float, promise: Promise) -> str:
     """Say how the true rate varies from fit to fit."""
-    high = percent(float(f"{unlucky_rate(count, rate=rate):.2g}"))
-    return f"from fit to fit it varies: one fit in ten alarms at {high} or more"
+    low, high = (
+        percent(float(f"{each:.2g}")) for each in rate_interval(count, rate=rate, promise=promise)
+    )
+    return f"from fit to fit it varies: eight fits of ten alarm at {low} to {high}"
 
 
 def spread_table(
@@ -83,8 +107,11 @@ def spread_table(
 
 
 def _spread_cell(count: int, rate: float) -> str:
+    by_tail, by_rank = (
+        rate_interval(count, rate=rate, promise=promise).high for promise in get_args(Promise)
+    )
     promised = max(rate, 1 / (count + 1))
-    return f"{100 * promised:.2g} %, {100 * unlucky_rate(count, rate=rate):.2g} %"
+    return f"{100 * promised:.2g} %: {100 * by_tail:.2g} %, {100 * by_rank:.2g} %"
 
 
 def check_rate(rate: float) -> None:
@@ -109,10 +136,14 @@ def p_value(score: float, good_scores: Sequence[float] | NDArray[np.floating]) -
     return (1 + as_odd) / (values.size + 1)
 
 
-def oddness(p: float) -> str:
-    """Write a p-value in words."""
-    parts = round(1 / p)
-    return "as a good part looks" if parts < 2 else f"one good part in {parts} looks this odd"
+def oddness(p: float, parts: int) -> Message:
+    """Write a p-value in words; the scores of so many good parts are behind it."""
+    # Where none of them is as odd, the p-value says how many parts there were, and nothing of how
+    # odd this one is: the smallest that they can give.
+    if parts > 1 and round(p * (parts + 1)) <= 1:
+        return Message("odd_above_all", n=parts)
+    one_in = round(1 / p)
+    return Message("odd_not") if one_in < 2 else Message("odd_one_in", n=one_in)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +159,7 @@ class OperatingPoint:
     recall: float | None = None  # share of planted defects above the threshold, where known
     exceeding: int = 0  # of these good images themselves
     pictures: int | None = None  # good images behind it; None: as many as parts
+    promise: Promise = "conformal"
 
     @property
     def shortfall(self) -> str | None:
@@ -142,9 +174,9 @@ class OperatingPoint:
         )
 
     @property
-    def unlucky(self) -> float:
-        """The true rate that one fit in ten reaches or exceeds."""
-        return unlucky_rate(self.images, rate=self.requested_rate)
+    def interval(self) -> Interval:
+        """The true rates between which eight fits of ten lie."""
+        return rate_interval(self.images, rate=self.requested_rate, promise=self.promise)
 
     @property
     def kept(self) -> bool:
@@ -157,13 +189,16 @@ def operating_point(
     peaks: Sequence[float] | NDArray[np.floating],
     *,
     rate: float,
+    promise: Promise,
     planted: Sequence[float] | NDArray[np.floating] = (),
     pictures: int | None = None,
 ) -> OperatingPoint:
     """Return the thresholds of a rate, its promise and its cost; one score and peak per part."""
     good, high = np.asarray(scores, np.float64), np.asarray(peaks, np.float64)
-    chosen = conformal_threshold(good.tolist(), false_alarm_rate=rate)
-    pixel = conformal_threshold(high.tolist(), false_alarm_rate=rate)
+    chosen, pixel = (
+        rate_threshold(values.tolist(), false_alarm_rate=rate, promise=promise)
+        for values in (good, high)
+    )
     defects = np.asarray(planted, np.float64)
     return OperatingPoint(
         requested_rate=rate,
@@ -175,6 +210,7 @@ def operating_point(
         recall=float(np.mean(above(defects, chosen.value))) if defects.size else None,
         exceeding=int(np.count_nonzero(above(good, chosen.value))),
         pictures=pictures,
+        promise=promise,
     )
 
 
@@ -187,6 +223,7 @@ def by_rate(stored: Thresholds, point: OperatingPoint) -> Thresholds:
         false_alarm_rate=point.promised_rate,
         requested_rate=point.requested_rate,
         choice=ThresholdChoice(by="rate", number=point.requested_rate),
+        promise=point.promise,
         unsure=None,
         unsure_rate=None,
     )
@@ -218,7 +255,7 @@ def by_value(stored: Thresholds, scores: Sequence[float], value: float) -> Thres
 def with_band(chosen: Thresholds, scores: Sequence[float], *, rate: float) -> Thresholds:
     """Add a second threshold for a larger rate: what lies between the two is unsure."""
     wish = chosen.requested_rate
-    lower = conformal_threshold(scores, false_alarm_rate=rate).value
+    lower = rate_threshold(scores, false_alarm_rate=rate, promise=chosen.promise).value
     if rate <= wish or lower > chosen.score:
         raise UsageError(
             Setting("unsure_rate", rate),
@@ -236,5 +273,7 @@ def guarantee(chosen: Thresholds) -> Message:
         return Message("guarantee_few", n=chosen.parts)
     if chosen.grouping == "pictures":
         return Message("guarantee_copies", n=chosen.images, n_parts=chosen.parts)
+    if chosen.by_tail and chosen.origin.kind in ("split", "cross"):
+        return Message("guarantee_tail")
     known = {"split": "guarantee_split", "cross": "guarantee_cross"}
     return Message(known.get(chosen.origin.kind, "guarantee_estimate"))

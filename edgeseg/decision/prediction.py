@@ -6,6 +6,7 @@ Everywhere a value at the threshold is good, and a value that is not a number is
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from edgeseg.vision.appearance import Appearance
 from edgeseg.vision.geometry import View
+from edgeseg.vision.tiles import Tiling
 
 MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
+_AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
 
 
 def is_anomalous(score: float, threshold: float) -> bool:
@@ -55,8 +58,52 @@ class Prediction:
 
     map_hw: NDArray[np.float32]  # (H, W): distance at image size, blurred
     score: float
-    grid_hw: NDArray[np.float32] | None = None  # (h, w): distance of every grid cell
+    grid_hw: NDArray[np.float32] | None = None  # (h, w): distances that the score counts
+    map_grid_hw: NDArray[np.float32] | None = None  # (h, w): the map's own; None: it has none
     appearance: Appearance | None = None  # of the input; None: not computed
+    raised_hw: NDArray[np.bool_] | None = None  # (H, W): of tiles, place_of_score of the worst one
+    variant: str | None = None  # of the product that it shows; None: the model has one product
+
+    @property
+    def shown_hw(self) -> NDArray[np.float32] | None:
+        """The cells (h, w) that the map is made of; None: the model does not give them."""
+        return self.grid_hw if self.map_grid_hw is None else self.map_grid_hw
+
+
+def place_of_score(prediction: Prediction) -> NDArray[np.bool_]:
+    """Mark the cells that raise the score most, as pixels of the map (H, W).
+
+    Where the map is made of the same cells, or the model does not give them, it is the map's own
+    highest place.
+    """
+    if prediction.raised_hw is not None:
+        return prediction.raised_hw
+    if prediction.grid_hw is None or prediction.map_grid_hw is None:
+        return _highest_place(prediction.map_hw)
+    (height, width), (rows, columns) = prediction.map_hw.shape, prediction.grid_hw.shape
+    place_hw = _highest_place(prediction.grid_hw)
+    return place_hw.repeat(height // rows, axis=0).repeat(width // columns, axis=1)
+
+
+def _highest_place(values_hw: NDArray[np.float32]) -> NDArray[np.bool_]:
+    peak = float(values_hw.max())
+    below = min(_AROUND_PEAK * peak, float(np.nextafter(np.float32(peak), np.float32(-np.inf))))
+    _, places_hw = cv2.connectedComponents(above(values_hw, below).view(np.uint8), connectivity=8)
+    highest_hw: NDArray[np.bool_] = places_hw == places_hw.flat[int(values_hw.argmax())]
+    return highest_hw
+
+
+def blend_tiles(parts: Sequence[Prediction], tiling: Tiling) -> Prediction:
+    """Blend the predictions of tiles; there is no grid, since cells belong to tiles."""
+    scores = [part.score for part in parts]
+    map_hw, score = tiling.blend([part.map_hw for part in parts], scores)
+    worst = int(np.argmax(scores))
+    if parts[worst].map_grid_hw is None:  # the map itself is high where the score comes from
+        return Prediction(map_hw=map_hw, score=score)
+    (y, x), (height, width) = tiling.corners_yx()[worst], tiling.tile_hw
+    raised_hw = np.zeros(map_hw.shape, np.bool_)
+    raised_hw[y : y + height, x : x + width] = place_of_score(parts[worst])
+    return Prediction(map_hw=map_hw, score=score, raised_hw=raised_hw)
 
 
 def find_regions(

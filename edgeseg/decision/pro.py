@@ -85,34 +85,39 @@ class MapEvaluator:
         self._anomalous = SortedRuns(np.uint64, capacity=half // BYTES_PER_TAGGED_KEY)
         self._regions = 0
         self._images = 0
+        self._all_marked = True
 
     def add(
-        self, map_hw: NDArray[Any], mask_hw: NDArray[Any] | None = None, *, name: str | None = None
+        self, map_hw: NDArray[Any], mask_hw: NDArray[Any] | None, *, name: str | None = None
     ) -> None:
-        """Add one image; no mask means a good one, and `name` stands in errors."""
+        """Add one image: a mask of a good one is all False, None is a defect that nobody marked.
+
+        After such a defect no figure is defined: which of its pixels should be found is not known.
+        `name` stands in errors.
+        """
         name = name or f"image {self._images}"
+        self._images += 1
         keys_hw = keys_of(_as_map(map_hw, name=name))
         if mask_hw is None:
-            self._normal.extend(keys_hw.ravel())
-        else:
-            regions = true_regions(mask_hw, name=name)
-            if regions.mask_hw.shape != keys_hw.shape:
-                raise DatasetError(
-                    f"{name}: mask of {_size_text(regions.mask_hw)} for a map of "
-                    f"{_size_text(keys_hw)}, expected the same size; resize the mask with "
-                    "nearest neighbours"
-                )
-            self._normal.extend(keys_hw[~regions.mask_hw])
-            self._anomalous.extend(tag_keys(keys_hw[regions.mask_hw], regions.sizes_p))
-            self._regions += regions.count
-        self._images += 1
+            self._all_marked = False
+            return
+        regions = true_regions(mask_hw, name=name)
+        if regions.mask_hw.shape != keys_hw.shape:
+            raise DatasetError(
+                f"{name}: mask of {_size_text(regions.mask_hw)} for a map of "
+                f"{_size_text(keys_hw)}, expected the same size; resize the mask with "
+                "nearest neighbours"
+            )
+        self._normal.extend(keys_hw[~regions.mask_hw])
+        self._anomalous.extend(tag_keys(keys_hw[regions.mask_hw], regions.sizes_p))
+        self._regions += regions.count
 
     def result(self) -> MapScores:
         """Compute the metrics over everything added so far, in one pass."""
         normal, anomalous = len(self._normal), len(self._anomalous)
         pro: dict[float, float | None] = dict.fromkeys(self._limits)
         auroc = None
-        if normal and anomalous:
+        if normal and anomalous and self._all_marked:
             rooms = {limit: limit * normal for limit in self._limits}  # counts of normal pixels
             overlaps = dict.fromkeys(self._limits, 0.0)
             losses = 0  # pairs that the normal pixel wins, ties half, times 2

@@ -6,6 +6,8 @@ Programs decide on these records, and files keep them; people read their words.
 from dataclasses import dataclass
 from typing import Literal
 
+# How a rate becomes a threshold: by a law of the tail of good scores, or by their ranks alone.
+Promise = Literal["tail", "conformal"]
 OriginKind = Literal["split", "cross", "earlier", "copies", "fitted", "best_f1"]
 
 

@@ -4,7 +4,8 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from edgeseg.base.plain import JsonObject
-from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
+from edgeseg.decision.good_tail import has_tail
+from edgeseg.decision.score_origin import Promise, ScoreOrigin, ThresholdChoice
 from edgeseg.vision.appearance import AppearanceLimits
 from edgeseg.vision.part_groups import Grouping
 
@@ -30,6 +31,7 @@ class Thresholds:
     foreign: float | None = None
     appearance: AppearanceLimits | None = None  # of brightness and sharpness; None: too few images
     grouping: Grouping | None = None  # who told near-copies apart; None: there are none
+    promise: Promise = "conformal"  # how a rate became a threshold; files of 0.2.0 do not say it
 
     def __post_init__(self) -> None:
         if not 0 <= self.parts <= self.images:
@@ -48,9 +50,18 @@ class Thresholds:
             raise ValueError(f"foreign: {self.foreign}, expected a finite number from 0")
 
     @property
+    def by_tail(self) -> bool:
+        """Whether the tail of the good scores decided it, and not their ranks or a person."""
+        chosen = self.choice is None or self.choice.by == "rate"
+        known = self.promise == "tail" and self.origin.kind != "best_f1"
+        return known and chosen and has_tail(self.parts, self.false_alarm_rate)
+
+    @property
     def method(self) -> str:
         """The words that say how it was obtained."""
         made = self.origin.words(images=self.images, parts=self.parts)
+        if self.by_tail:
+            made += ", by their tail"
         return made if self.choice is None else f"{made}; {self.choice.words}"
 
     @property

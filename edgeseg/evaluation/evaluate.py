@@ -19,20 +19,20 @@ from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.prediction import find_regions
 from edgeseg.decision.pro import MapEvaluator
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.model.predictor import Predictor
+from edgeseg.model.predictor import VariantPredictor, VariantScores, variant_scores
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.geometry import PLAIN, Geometry
 from edgeseg.vision.picture_size import MAX_PIXELS
 
-# called for every test image: sample, frame, mask, map, score, verdict
+# called for every test image: sample, frame, mask if there is one, map, score, verdict
 Visitor = Callable[
-    [Sample, NDArray[np.uint8], NDArray[np.bool_], NDArray[np.float32], float, Verdict], None
+    [Sample, NDArray[np.uint8], NDArray[np.bool_] | None, NDArray[np.float32], float, Verdict], None
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Accuracy on one dataset; a figure is None where the images it needs are missing."""
+    """Accuracy on one dataset; a figure is None where images or masks that it needs are missing."""
 
     dataset: str
     figures: dict[str, float | None]  # by the keys of METRICS
@@ -47,6 +47,9 @@ class Evaluation:
     paths: tuple[str, ...]
     kinds: tuple[str, ...]
     verdicts: tuple[Verdict, ...]  # of each image, by the rule of every frame
+    # Of a model of several variants: the one that was named, and that of its folder, if known.
+    named: tuple[str, ...] = ()
+    variants: tuple[str | None, ...] = ()
 
     @property
     def ranks(self) -> tuple[float, ...]:
@@ -95,7 +98,8 @@ class Evaluation:
 
     def to_dict(self) -> JsonObject:
         """Return plain JSON values, each figure under its own key."""
-        others = {name: value for name, value in asdict(self).items() if name != "figures"}
+        absent = {"figures"} if self.named else {"figures", "named", "variants"}
+        others = {name: value for name, value in asdict(self).items() if name not in absent}
         return {"dataset": self.dataset, **self.figures, **others}
 
     def summary(self) -> JsonObject:
@@ -106,13 +110,14 @@ class Evaluation:
 
 
 def evaluate(
-    predict: Predictor,
+    predict: VariantPredictor,
     dataset: Dataset,
     *,
     size_hw: tuple[int, int],
     geometry: Geometry = PLAIN,
     grid_hw: tuple[int, int] | None = None,
     thresholds: Thresholds,
+    variants: Sequence[str] = (),
     batch_size: int = 16,
     max_bad: int = 0,
     max_pixels: int = MAX_PIXELS,
@@ -122,8 +127,10 @@ def evaluate(
 ) -> Evaluation:
     """Score every test image and compare with its mask, on maps as they are.
 
+    A defective image without a mask counts by its label, and leaves no figures of pixels.
     Verdicts are those of `edgeseg predict`: the figures count what would be an alarm. Where parts
-    are followed, `grid_hw` tells which cells of the grid the camera has not seen.
+    are followed, `grid_hw` tells which cells of the grid the camera has not seen. `variants` are
+    the names of those that the predictor tells.
     """
     _check_labelled(dataset)
     started = time.perf_counter()
@@ -155,6 +162,8 @@ def evaluate(
         paths=tuple(sample.name for sample in samples),
         kinds=tuple(sample.kind for sample in samples),
         verdicts=tuple(seen.verdicts),
+        named=tuple(variants[number] for number in seen.variants),
+        variants=tuple(sample.variant for sample in samples) if seen.variants else (),
     )
 
 
@@ -162,7 +171,7 @@ def _check_labelled(dataset: Dataset) -> None:
     if not dataset.test:
         raise DatasetError(
             f"{dataset.root}: no test images; evaluation needs a labelled test set "
-            "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
+            "(test/good, test/<kind>), or use `edgeseg predict` for pictures"
         )
 
 
@@ -175,6 +184,7 @@ class _ImageResults:
     scores: list[float] = field(default_factory=list)
     regions: list[int] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    variants: list[int] = field(default_factory=list)  # that were named; of several
 
     def results(self, threshold: float) -> LabelledResults:
         """Return the results for the metrics."""
@@ -188,7 +198,7 @@ class _ImageResults:
 
 
 def _predict_all(
-    predict: Predictor,
+    predict: VariantPredictor,
     batches: Iterable[Batch],
     limits: Thresholds,
     *,
@@ -197,7 +207,8 @@ def _predict_all(
 ) -> _ImageResults:
     seen = _ImageResults()
     for batch in batches:
-        maps, scores = _predict_batch(predict, batch, grid_hw)
+        maps, scores, named = _predict_batch(predict, batch, grid_hw)
+        seen.variants += [] if named is None else named.tolist()
         for i, sample in enumerate(batch.samples):
             score = float(scores[i])
             verdict = verdict_on(
@@ -219,12 +230,12 @@ def _predict_all(
 
 
 def _predict_batch(
-    predict: Predictor, batch: Batch, grid_hw: tuple[int, int] | None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    predict: VariantPredictor, batch: Batch, grid_hw: tuple[int, int] | None
+) -> VariantScores:
     insides = [] if grid_hw is None else [view.inside(grid_hw) for view in batch.views]
     if all(inside is None for inside in insides):
-        return predict(batch.frames)
-    return predict(batch.frames, insides)
+        return variant_scores(predict(batch.frames))
+    return variant_scores(predict(batch.frames, insides))
 
 
 def ranks_of(

@@ -45,7 +45,7 @@ class Gallery:
         self,
         sample: Sample,
         frame_hwc: NDArray[np.uint8],
-        mask_hw: NDArray[np.bool_],
+        mask_hw: NDArray[np.bool_] | None,
         map_hw: NDArray[np.float32],
         score: float,
         verdict: Verdict,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from edgeseg.decision.judgement import Verdict, is_alarming
 from edgeseg.decision.metrics import VerdictMetrics, f1_at
-from edgeseg.decision.operating_point import conformal_threshold, p_value
+from edgeseg.decision.operating_point import p_value, rate_threshold
+from edgeseg.decision.score_origin import Promise
 from edgeseg.evaluation.evaluate import Evaluation
 
 MISS, FALSE_ALARM = "miss", "false alarm"
@@ -86,6 +87,7 @@ def limit_sentence(
     evaluation: Evaluation,
     good_scores: Sequence[float] | NDArray[np.floating[Any]],
     *,
+    promise: Promise,
     model: str,
 ) -> str | None:
     """Say what limits a model that ranks well but finds little, and the rate that would do."""
@@ -94,7 +96,7 @@ def limit_sentence(
         return None
     fact = f"ranks well (image AUROC {auroc:.2f}) but finds {recall:.0%} at its threshold"
     scores = np.asarray(good_scores, np.float64).tolist()
-    better = _better_rate(evaluation, scores, recall=recall)
+    better = _better_rate(evaluation, scores, recall=recall, promise=promise)
     if better is None:
         return (
             f"{fact}, and no false-alarm rate up to {RATES[-1]:.0%} that its {len(scores)} good "
@@ -111,12 +113,12 @@ def limit_sentence(
 
 
 def _better_rate(
-    evaluation: Evaluation, good_scores: Sequence[float], *, recall: float
+    evaluation: Evaluation, good_scores: Sequence[float], *, recall: float, promise: Promise
 ) -> tuple[float, VerdictMetrics] | None:
     """Return the lowest rate that finds enough, or else the most; None where none finds more."""
     tried: dict[float, VerdictMetrics] = {}
     for rate in RATES:
-        chosen = conformal_threshold(good_scores, false_alarm_rate=rate)
+        chosen = rate_threshold(good_scores, false_alarm_rate=rate, promise=promise)
         if chosen.rate <= rate:  # or else there are too few good images for this promise
             tried[rate] = f1_at(evaluation.ranks, evaluation.labels, threshold=chosen.value)
     recalls = {rate: decision.recall or 0.0 for rate, decision in tried.items()}

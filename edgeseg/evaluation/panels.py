@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
 from edgeseg.decision.judgement import Verdict, mark_pixels
+from edgeseg.decision.prediction import Prediction
 
 Picture = NDArray[np.uint8]  # (H, W, 3) RGB
 Colour = tuple[int, int, int]
@@ -31,11 +32,13 @@ def render_panel(
     pixel_threshold: float,
     value_range: tuple[float, float],
     verdict: Verdict = "good",
+    marked_hw: NDArray[np.bool_] | None = None,
     caption: str | None = None,
 ) -> Picture:
     """Draw the input, its map with a colour bar, and the decision side by side.
 
-    An image that is not good by its verdict has at least the map's highest place marked.
+    The decision is `marked_hw`. Where it is not known, it is what the map alone says: an image that
+    is not good by its verdict has at least the map's highest place marked.
     """
     _check(frame_hwc, map_hw, mask_hw)
     low, high = _check_range(value_range)
@@ -44,8 +47,12 @@ def render_panel(
     values = _fit_map(map_hw, size_hw)
     decision = frame.copy()
     if mask_hw is not None:
-        _outline(decision, _fit_map(mask_hw.astype(np.float32), size_hw) >= 0.5, TRUTH)
-    _outline(decision, mark_pixels(values, verdict, pixel_threshold), DECISION)
+        _outline(decision, _fit_mask(mask_hw, size_hw), TRUTH)
+    if marked_hw is None:
+        decided = mark_pixels(Prediction(map_hw=values, score=np.inf), verdict, pixel_threshold)
+    else:
+        decided = _fit_mask(marked_hw, size_hw)
+    _outline(decision, decided, DECISION)
     tiles = [
         _add_title(frame, [("input", INK)]),
         _add_title(heat(values, value_range=(low, high)), [("anomaly map", INK)]),
@@ -133,6 +140,10 @@ def _fit_map(map_hw: NDArray[np.float32], size_hw: tuple[int, ...]) -> NDArray[n
     height, width = size_hw
     resized = cv2.resize(map_hw, (width, height), interpolation=cv2.INTER_LINEAR)
     return np.asarray(resized, dtype=np.float32)
+
+
+def _fit_mask(mask_hw: NDArray[np.bool_], size_hw: tuple[int, ...]) -> NDArray[np.bool_]:
+    return np.asarray(_fit_map(mask_hw.astype(np.float32), size_hw) >= 0.5, np.bool_)
 
 
 def _outline(picture: Picture, region_hw: NDArray[np.bool_], colour: Colour) -> None:

@@ -5,10 +5,11 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
 from safetensors import safe_open
 
 from edgeseg.base.errors import ArtefactError, UsageError
@@ -24,7 +25,7 @@ from edgeseg.fitting.planting import PlantedPictures
 from edgeseg.model.artefact import WRONG_VALUES, write_tensors
 from edgeseg.model.moments import Moments
 from edgeseg.modelfile.container import read_container
-from edgeseg.modelfile.header import unless_memory
+from edgeseg.modelfile.header import UNNAMED, unless_memory
 from edgeseg.modelfile.tensor_checks import check_values
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.part_groups import GreyCopies
@@ -150,7 +151,7 @@ class Checkpoint:
             prints=tuple(sorted(collected.prints)),
         )
         # Whole scatters, not their upper halves: a continued pass gives the very same bits.
-        tensors = {name: getattr(collected.moments, name) for name in ("count", "mean", "scatter")}
+        tensors: dict[str, NDArray[Any]] = dict(vars(collected.moments))
         looks = collected.seen.grey_copies.tensors()
         tensors |= {f"looks.{kind}": values for kind, values in looks.items()}
         write_tensors(self.path, tensors, key=_KEY, header=asdict(header))
@@ -210,7 +211,7 @@ class Checkpoint:
 
 def _moments(path: Path, *, like: Moments) -> Moments:
     """Read the moments of a checkpoint, which must have the shapes of `like`."""
-    names = ("count", "mean", "scatter")
+    names = [item.name for item in fields(like)]
     with safe_open(path, framework="numpy") as file:
         tensors = {name: file.get_tensor(name) for name in names}
     check_values({f"moments.{name}": tensors[name] for name in ("count", "mean")} | tensors)
@@ -219,7 +220,7 @@ def _moments(path: Path, *, like: Moments) -> Moments:
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise Malformed(f"{name} is {found.dtype} {found.shape}, expected {expected.shape}")
-    return Moments(**tensors)
+    return type(like)(**tensors)
 
 
 def _grey_copies(path: Path) -> GreyCopies:
@@ -251,7 +252,8 @@ def describe_pass(space: FeatureSpace, samples: Sequence[Sample], *, batch_size:
     """Describe what has to be equal for shards to be parts of one pass."""
     digest = hashlib.sha256()
     for sample in samples:
-        digest.update(f"{sample.image.name}\0{sample.image_index}\0".encode())
+        variant = "" if sample.variant is None else f"{sample.variant}\0"
+        digest.update(f"{variant}{sample.image.name}\0{sample.image_index}\0".encode())
     return describe_space(space) | {
         "number of images": len(samples),
         "names of the images": digest.hexdigest(),
@@ -261,11 +263,19 @@ def describe_pass(space: FeatureSpace, samples: Sequence[Sample], *, batch_size:
 
 def difference(first: JsonObject, second: JsonObject) -> str | None:
     """Describe the first difference, or return None."""
+    first, second = _name_all(first), _name_all(second)
     for name in [*first, *(name for name in second if name not in first)]:
         if first.get(name) != second.get(name):
             values = (_short(facts.get(name)) for facts in (first, second))
             return f"{name}: {' and '.join(values)}"
     return None
+
+
+def _name_all(facts: JsonObject) -> JsonObject:
+    """Add the settings that files of 0.2.0 do not name."""
+    return facts | {
+        place: value for name, value in UNNAMED.items() if (place := f"setting {name}") not in facts
+    }
 
 
 def _short(value: Any) -> str:

@@ -30,6 +30,7 @@ class EmbeddingStore:
         self._rows: dict[int, int] = {}  # place of the image -> row in the file
         self.insides: dict[int, NDArray[np.bool_]] = {}  # cells seen, where not all were
         self.names: dict[int, str] = {}  # place of the image -> where it is, if known
+        self.variants: dict[int, int] = {}  # place of the image -> its variant, of several
         self.grey_copies = GreyCopies()  # of these images, and of others of the same pass
 
     def __enter__(self) -> "EmbeddingStore":
@@ -97,6 +98,10 @@ class EmbeddingStore:
         self.flush()
         shape = (len(self._rows), *self._shape)
         return np.memmap(self._file, np.float32, mode="c", shape=shape)
+
+    def variants_at(self, places: Sequence[int]) -> list[int]:
+        """Return the variants of these images; nothing where there is one product."""
+        return [self.variants[place] for place in places] if self.variants else []
 
     @property
     def _row_bytes(self) -> int:

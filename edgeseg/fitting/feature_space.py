@@ -1,6 +1,6 @@
 """The feature space of a fit: settings, and what embeds frames (a backbone and W, or a graph)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import UsageError
 from edgeseg.base.memory_limit import address_space_left
 from edgeseg.base.progress import Note
-from edgeseg.config import AUTO, FitConfig
+from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.fitting.memory import check_limit, check_memory, machine_bytes, size_step, with_moments
 from edgeseg.model.artefact import Artefact
@@ -16,6 +16,7 @@ from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.map_layers import with_backbone_choices
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.weights_origin import WeightsOrigin
 from edgeseg.model.windows import Windows
@@ -36,18 +37,16 @@ class FeatureSpace:
     @classmethod
     def load(cls, config: FitConfig, *, weights: str | None, note: Note) -> "FeatureSpace":
         """Find the weights and make W."""
-        from edgeseg.model.embedding import embedding_matrix  # these load torch
+        from edgeseg.model.embedding import fit_embedding  # these load torch
         from edgeseg.model.weights import load_backbone
 
-        config = with_context(config)
+        config = with_backbone_choices(config)
         backbone, origin = load_backbone(
             config.backbone, layers=config.layers, weights=weights, seed=config.seed
         )
         config = check_settings(config)
         features = embedded_features(config)
-        embedding = embedding_matrix(
-            config.embedding, features=features, k=config.k, seed=config.seed
-        )
+        embedding = fit_embedding(config)
         k = embedding.shape[1]
         if config.k > features and config.embedding != "identity":
             note(f"k={config.k} is cut to {features}, all features of {config.backbone}")
@@ -155,13 +154,6 @@ class FeatureSpace:
             return rows[: len(frames)]
 
         return embed
-
-
-def with_context(config: FitConfig) -> FitConfig:
-    """Return the settings with the backbone's best context, where none is set."""
-    if config.context != AUTO:
-        return config
-    return replace(config, context=backbone_spec(config.backbone).context)
 
 
 def largest_stride(config: FitConfig) -> int:

@@ -1,5 +1,6 @@
 """Good images to an artefact: one pass through the backbone, then linear algebra.
 
+locate=auto, images -> how parts are found, by small fits                     locator/choose_way
 settings, images -> where parts lie, backbone and W: the feature space        spaces
 images -> backbone -> W'x: embeddings; all go into moments, some are kept     image_pass
 moments -> windows of cells -> covariances, inverted: factors -> the model    model/windows
@@ -31,19 +32,23 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
+from edgeseg.fitting.locator.choose_way import choose_way
+from edgeseg.fitting.locator.wish import asks_to_choose
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
 from edgeseg.fitting.pooling import resolve_pool
 from edgeseg.fitting.spaces import open_space
+from edgeseg.fitting.variants import check_means, settle_variants, variant_table
 from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
 from edgeseg.model.moments import Moments
-from edgeseg.model.predictor import Embedder, Predictor, frame_predictor
+from edgeseg.model.predictor import Embedder, VariantPredictor, frame_predictor, variant_scores
 from edgeseg.modelfile.history import FittedData, entry, highest
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.part_groups import Grouping
+from edgeseg.vision.unreadable import unreadable_error
 
 Screen = Callable[[FeatureSpace, Dataset], Dataset]
 
@@ -65,6 +70,9 @@ def fit(
     image. `screen` chooses among the images before they are fitted on.
     """
     options = options or FitOptions()
+    config = settle_variants(config, dataset)
+    if asks_to_choose(config.geometry.locate):
+        config = choose_way(dataset, config, options, reference=reference)
     space = open_space(dataset, config, options, reference=reference)
     chosen = dataset if screen is None else screen(space, dataset)
     return fit_in(space, chosen, options)
@@ -136,16 +144,19 @@ def share_facts(collected: Collected, options: FitOptions) -> None:
     looks = options.group.gather((collected.appearance, collected.prints))
     collected.appearance = reduce(GoodAppearance.merge, (look for look, _ in looks))
     collected.prints = set().union(*(prints for _, prints in looks))
-    if len(collected.bad) > options.max_bad:
-        raise DatasetError(
-            f"{len(collected.bad)} pictures cannot be read, more than ",
+    unreadable = sorted(collected.bad)
+    if len(unreadable) == 1:
+        unreadable = [f"{unreadable[0]}: cannot be read"]
+    count = len(unreadable) + sum(used for _, _, used in parts)
+    if len(unreadable) > options.max_bad:
+        advice = [
+            "; more than ",
             Setting("max_bad", options.max_bad),
             ": repair them or allow more",
-        )
-    if collected.bad and not any(used for _, _, used in parts):
-        raise DatasetError(
-            f"none of the {len(collected.bad)} pictures can be read, {min(collected.bad)} the first"
-        )
+        ]
+        raise unreadable_error(unreadable, of=count, advice=advice)
+    if unreadable and len(unreadable) == count:
+        raise unreadable_error(unreadable, of=count)
 
 
 def finish(
@@ -156,6 +167,7 @@ def finish(
     seen_here = collected.seen if len(collected.seen) else collected.unseen
     space = resolve_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
     config = space.config
+    check_means(config, moments)
     scorer = HeldOutScorer(
         space=space, group=group, batch_size=options.batch_size, steps=options.steps
     )
@@ -172,6 +184,7 @@ def finish(
     calibration = calibrate(
         good,
         false_alarm_rate=config.false_alarm_rate,
+        promise=config.promise,
         origin=found.origin,
         expected_d2=expected,
         measured_d2=measured,
@@ -182,13 +195,16 @@ def finish(
         grouping=found.grouping,
     )
     warn_about(calibration, options)
+    for line in variant_table(config, calibration, _planted_variants(collected)):
+        options.note(line)
     return Artefact(
         config=config,
         weights=space.weights,
         origin=space.origin,
         embedding=space.embedding,
         factors=factors,
-        moments=moments if options.keep_moments else None,
+        # Nothing goes on from those of variants: see moments_of in update.py.
+        moments=moments if options.keep_moments and not config.variants else None,
         calibration=calibration,
         planted=planted,
         prints=sorted_prints(collected.prints),
@@ -196,6 +212,15 @@ def finish(
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
+
+
+def _planted_variants(collected: Collected) -> list[tuple[int, float]]:
+    """Return the variant that each planted defect is on, and its score."""
+    if collected.planted is None:
+        return []
+    apart = collected.unseen if len(collected.unseen) else collected.seen
+    variants, judged = apart.variants, collected.planted.by_place()
+    return [(variants[place], score) for place, score in judged if place in variants]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,11 +305,11 @@ def _anomaly_scores(space: FeatureSpace, head: GaussianHead, options: FitOptions
     for batch in options.steps(
         batches, length=-(-len(share) // size), label=Message("work_scoring")
     ):
-        scores += predict(batch.frames)[1].tolist()
+        scores += variant_scores(predict(batch.frames)).scores.tolist()
     return [score for part in options.group.gather(scores) for score in part]
 
 
-def head_predictor(space: FeatureSpace, head: GaussianHead) -> Predictor:
+def head_predictor(space: FeatureSpace, head: GaussianHead) -> VariantPredictor:
     """Return a predictor of frames by way of the embeddings that the model was fitted on."""
     embed = space.input_embedder()
 

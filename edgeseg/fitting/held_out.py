@@ -1,7 +1,7 @@
 """Scores of good images by models that were fitted without them, in one process or in many."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_factors, sum_moments_
 from edgeseg.fitting.part_evidence import PartEvidence
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
+from edgeseg.fitting.variants import add_images_, by_variant, check_means
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
@@ -38,9 +39,10 @@ class HeldOutScorer:
 
     def mean_d2(self, head: GaussianHead, store: EmbeddingStore) -> float:
         """Return the mean of d^2 over all locations and all stored images."""
-        total = np.zeros(2)
-        for rows in store.batches(store.places, size=self._at_once):
-            mean = _mean_d2(head, self.space.inputs(rows))
+        total, size, places = np.zeros(2), self._at_once, store.places
+        for number, rows in enumerate(store.batches(places, size=size)):
+            variants = store.variants_at(places[number * size :][: len(rows)])
+            mean = _mean_d2(head, self.space.inputs(rows), variants)
             total += (mean * len(rows), len(rows))
         total = self.group.sum_(total)
         return float(total[0] / total[1])
@@ -72,6 +74,7 @@ class HeldOutScorer:
         units = evidence.units()
         folds = min(self.space.config.folds, len(units))
         order = permutation(len(units), seed)
+        order = by_variant(order, store.variants_at([unit[0] for unit in units]))
         own = set(store.places)
         tally = _Tally(self)
         steps = self.steps(range(folds), length=folds, label=Message("work_calibrating"))
@@ -89,20 +92,37 @@ class HeldOutScorer:
     ) -> GaussianHead:
         """Return the model of all images but these: moments are sums, so this is exact."""
         windows = self.space.windows
-        fold = windows.new_moments(self.space.k)
-        for rows in store.batches(places, size=self._at_once):
-            windows.add_(fold, self.space.inputs(rows), images=len(rows))
+        fold, size = windows.new_moments(self.space.k), self._at_once
+        for number, rows in enumerate(store.batches(places, size=size)):
+            add_images_(
+                windows,
+                fold,
+                self.space.inputs(rows),
+                images=len(rows),
+                variants=store.variants_at(places[number * size :][: len(rows)]),
+            )
         # Pooling is a sum too, so the fold is pooled and taken from the pooled whole: with shared
         # Gaussians that is a quarter of the memory, and of the bytes between processes.
         rest = pooled.remove(sum_moments_(windows.pool_moments(fold), self.group))
+        check_means(self.space.config, rest)
         return self.space.head(group_factors(self.space.config, rest, self.group))
 
 
-def _mean_d2(head: GaussianHead, inputs_nkhw: NDArray[np.float32]) -> float:
+def _mean_d2(
+    head: GaussianHead, inputs_nkhw: NDArray[np.float32], variants: Sequence[int]
+) -> float:
     """Return the mean d^2 of embedded inputs, as group_expected_d2 does it from their moments."""
     if head.windows.moments == "cells":
-        return float(np.square(head.distances(inputs_nkhw)).mean())
-    return float(head.windows.mean_d2(head.factors, inputs_nkhw).mean())
+        own = np.asarray(variants, np.int64) if variants else None
+        return float(np.square(head.distances(inputs_nkhw, own).score).mean())
+    means = head.factors.variant_means
+    if means is None:
+        return float(head.windows.mean_d2(head.factors, inputs_nkhw).mean())
+    each = [
+        head.windows.mean_d2(replace(head.factors, mean=means[variant]), inputs_nkhw[place, None])
+        for place, variant in enumerate(variants)
+    ]
+    return float(np.mean(each))
 
 
 class _Tally:
@@ -111,10 +131,11 @@ class _Tally:
     def __init__(self, scorer: HeldOutScorer):
         self.scorer = scorer
         self.rows: list[tuple[int, int, float, float, float, float]] = []
-        self.grids: list[NDArray[np.float16]] = []  # in the order of the rows
+        self.grids: list[NDArray[np.float16]] = []  # (1 or 2, h, w), in the order of the rows
         # Sums of d^2 and d^4 at every location; float64 leaves their difference exact enough.
         self.sums = np.zeros((2, *scorer.space.config.grid_hw))
         self.unseen = np.zeros(scorer.space.config.grid_hw)  # of each cell
+        self.variants: list[tuple[int, int]] = []  # shown and named, in the order of the rows
 
     def add(
         self, fold: int, head: GaussianHead, store: EmbeddingStore, places: Sequence[int]
@@ -122,9 +143,10 @@ class _Tally:
         space, size = self.scorer.space, self.scorer._at_once
         for start, rows in enumerate(store.batches(places, size=size)):
             whole = head.distances(space.inputs(rows))  # (n or n T, h, w)
-            d2 = np.square(grid := head.mask_ignored(whole))
+            cells = head.mask_ignored(whole)
+            d2 = np.square(cells.shown)
             insides = [store.insides.get(place) for place in places[start * size :][: len(rows)]]
-            of = frame_scores(*head.to_image(grid, insides), tiling=space.config.tiling)
+            of = frame_scores(*head.to_image(cells, insides), tiling=space.config.tiling)
             for index, inside in enumerate(insides):
                 if inside is not None:  # of a part that reaches beyond its picture
                     d2[index] *= inside
@@ -133,29 +155,46 @@ class _Tally:
             values = np.stack([of.score, of.peak, frame_d2, of.floor], axis=1)
             for place, row in zip(places[start * size :], values.tolist(), strict=False):
                 self.rows.append((fold, place, *row))
+            if cells.variants is not None:
+                shown = store.variants_at(places[start * size :][: len(rows)])
+                self.variants += zip(shown, cells.variants.tolist(), strict=False)
             if self.keeps_grids:
-                self.grids += list(np.minimum(whole, _MOST_HALF).astype(np.float16))
+                own = head.factors.shown is not None
+                kinds = (whole.score, whole.shown) if own else (whole.score,)
+                self.grids += list(np.minimum(np.stack(kinds, 1), _MOST_HALF).astype(np.float16))
             squares = d2.astype(np.float64)
             self.sums += np.stack([squares.sum(axis=0), np.square(squares).sum(axis=0)])
 
     @property
     def keeps_grids(self) -> bool:
-        """Whether cells have fixed places in the image, and are few enough for a file."""
-        height, width = self.scorer.space.config.grid_hw
+        """Whether cells have fixed places in the image, and are few enough for a file.
+
+        Those of variants are of the nearest one, which may be another one in fewer cells.
+        """
+        config = self.scorer.space.config
+        height, width = config.grid_hw
         few = 2 * height * width * (len(self.grids) + 1) <= GRID_BYTES
-        return self.scorer.space.config.tiling is None and few
+        return config.tiling is None and few and not config.variants
 
     def _all_grids(self) -> NDArray[np.float16] | None:
-        """Gather the grids of all processes, by sorted rows; None if some were left out."""
+        """Gather (n, 1 or 2, h, w) of all processes, by sorted rows; None if some were left out."""
         parts = self.scorer.group.gather((self.rows, self.grids))
         if any(len(rows) != len(grids) for rows, grids in parts):
             return None
         places = [row[:2] for rows, _ in parts for row in rows]
         grids = [grid for _, part in parts for grid in part]
-        if not grids or sum(grid.nbytes for grid in grids) > GRID_BYTES:
+        if not grids or sum(grid[0].nbytes for grid in grids) > GRID_BYTES:
             return None
         order = sorted(range(len(places)), key=lambda index: places[index])
         return np.stack([grids[index] for index in order])
+
+    def _all_variants(self) -> tuple[tuple[int, int], ...]:
+        """Gather the variants of all processes, by sorted rows."""
+        parts = self.scorer.group.gather((self.rows, self.variants))
+        if any(len(rows) != len(variants) for rows, variants in parts):
+            return ()
+        pairs = [pair for rows, variants in parts for pair in zip(rows, variants, strict=True)]
+        return tuple(variants for _, variants in sorted(pairs, key=lambda pair: pair[0]))
 
     def result(
         self, names: Mapping[int, str], evidence: PartEvidence | None = None
@@ -170,6 +209,7 @@ class _Tally:
         spread = np.sqrt(np.clip(square - mean**2, 0.0, None))
         known = all(row[1] in names for row in rows)
         grids = self._all_grids()
+        variants = self._all_variants()
         return GoodImageScores(
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
@@ -177,8 +217,10 @@ class _Tally:
             floors=values[:, 3].copy(),
             d2_mean=mean.astype(np.float32),
             d2_std=spread.astype(np.float32),
-            grids=grids,
+            grids=None if grids is None else grids[:, 0].copy(),
+            shown_grids=None if grids is None or grids.shape[1] == 1 else grids[:, 1].copy(),
             images=tuple(names[row[1]] for row in rows) if known else (),
+            variants=variants,
             groups=_groups([row[1] for row in rows], evidence),
         )
 

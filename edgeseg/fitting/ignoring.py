@@ -17,7 +17,7 @@ from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact
-from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.gaussian_head import Cells, GaussianHead
 from edgeseg.model.predictor import frame_scores
 from edgeseg.modelfile.history import entry, highest, note_value
 from edgeseg.vision.geometry import Geometry, Polygon
@@ -54,6 +54,7 @@ def ignore_in_model(
     calibration = calibrate(
         scores,
         false_alarm_rate=before.requested_rate,
+        promise=before.promise,
         origin=origin,
         expected_d2=before.expected_d2,
         measured_d2=before.measured_d2,
@@ -103,19 +104,22 @@ def _geometry(
 
 def _from_grids(head: GaussianHead, good: GoodImageScores) -> GoodImageScores:
     """Return held-out scores of the cells that count now, to the precision of 16 bits."""
-    if good.grids is None:
+    shown = good.grids if head.factors.shown is None else good.shown_grids
+    if good.grids is None or shown is None:
         raise ArtefactError(
-            "the file keeps no distances of its good images (tiles, or too many of them), so no "
+            "the file keeps no distances of its good images (tiles, variants, or too many), so no "
             "threshold can be taken from them; give good images: ",
             Setting("good", "FOLDER"),
         )
     scores, peaks, floors, frame_d2 = [], [], [], []
     sums = np.zeros((2, *good.grids.shape[1:]))
     for start in range(0, len(good.grids), _AT_ONCE):
-        whole = good.grids[start : start + _AT_ONCE].astype(np.float32)
-        grid = head.mask_ignored(whole)
-        of_frames = frame_scores(*head.to_image(grid), tiling=None)
-        d2 = np.square(grid)
+        some = slice(start, start + _AT_ONCE)
+        grids, shown_grids = (kept[some].astype(np.float32) for kept in (good.grids, shown))
+        whole = Cells(grids, shown_grids)
+        cells = head.mask_ignored(whole)
+        of_frames = frame_scores(*head.to_image(cells), tiling=None)
+        d2 = np.square(cells.shown)
         scores.append(of_frames.score)
         peaks.append(of_frames.peak)
         floors.append(of_frames.floor)

@@ -13,6 +13,7 @@ from edgeseg.base.errors import DatasetError
 from edgeseg.base.messages import Message
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
+from edgeseg.data.samples import TooManyUnreadableError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -20,6 +21,7 @@ from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
+from edgeseg.fitting.variants import add_images_, numbers_of
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.part_groups import GreyCopies
@@ -105,6 +107,7 @@ class _ImagePass:
         told = self.collected.seen.grey_copies.told = self._known_parts(samples)
         chosen = self._choose_kept(len(samples), told)
         self.collected.seen.names = {place: samples[place].name for place in chosen}
+        self.collected.seen.variants = self._variants(samples, sorted(chosen))
         batches = self.shard.batches(len(samples), self.options.batch_size)[
             self.collected.batches :
         ]
@@ -112,8 +115,12 @@ class _ImagePass:
         for places, embedded in self._embed(
             samples, batches, label=Message("work_fitting"), looks=looks
         ):
-            self.windows.add_(
-                self.collected.moments, self.space.inputs(embedded), images=len(embedded)
+            add_images_(
+                self.windows,
+                self.collected.moments,
+                self.space.inputs(embedded),
+                images=len(embedded),
+                variants=numbers_of(self.space.config, samples, places),
             )
             _store(self.collected.seen, places, embedded, chosen)
             self._note_insides(self.collected.seen, samples, places)
@@ -126,6 +133,7 @@ class _ImagePass:
         chosen = sorted(self._choose_kept(len(samples), self._known_parts(samples)))
         kept = [samples[place] for place in chosen]
         self.collected.unseen.names = {place: sample.name for place, sample in enumerate(kept)}
+        self.collected.unseen.variants = self._variants(kept, range(len(kept)))
         told = self._known_parts(samples)
         if told:
             numbers = {place: told[old] for place, old in enumerate(chosen)}
@@ -157,13 +165,13 @@ class _ImagePass:
             batch_size=1,
             max_pixels=self.options.max_pixels,
         )
-        frames = []
+        frames, insides = [], {}
         for place, batch in zip(places, batches, strict=True):
             frames.append(batch.frames[0])
             inside = batch.views[0].inside(config.grid_hw)
             if inside is not None:
-                pictures.insides[place] = inside
-        pictures.add(frames, places, per_image=plan.per_image, embed=self.embed)
+                insides[place] = inside
+        pictures.add(frames, places, per_image=plan.per_image, embed=self.embed, insides=insides)
 
     def _note_insides(
         self, store: EmbeddingStore, samples: Sequence[Sample], places: Sequence[int]
@@ -172,6 +180,12 @@ class _ImagePass:
             inside = self.insides.pop(samples[place], None)
             if inside is not None:
                 store.insides[place] = inside
+
+    def _variants(self, samples: Sequence[Sample], places: Sequence[int]) -> dict[int, int]:
+        """Return the variants of images, where their folders tell them."""
+        if any(samples[place].variant is None for place in places):
+            return {}
+        return dict(zip(places, numbers_of(self.space.config, samples, places), strict=False))
 
     def _choose_kept(self, count: int, told: Mapping[int, int]) -> set[int]:
         """Choose the images whose embeddings are kept; of known parts all images or none."""
@@ -255,6 +269,8 @@ class _ImagePass:
                 if inside is not None:
                     self.insides[batch.samples[0]] = inside
                 yield batch.samples[0], batch.frames[0]
+        except TooManyUnreadableError:
+            raise
         except DatasetError:
             # That no image of one shard can be read is no error yet: others may have some.
             if len(self.collected.bad) > self.options.max_bad:

@@ -10,7 +10,8 @@ from edgeseg.base.files import size_text
 from edgeseg.base.messages import Setting
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import MOST_PIXELS
-from edgeseg.model.factors import kept_directions
+from edgeseg.model.factors import kept_directions, map_rank
+from edgeseg.model.map_layers import map_width
 from edgeseg.model.windows import Windows
 
 # Moments of single cells up to this size are kept: they can be pooled anew. Beyond it, moments of
@@ -46,7 +47,9 @@ def fit_memory(config: FitConfig) -> FitMemory:
     """Apply the formulas of docs/large.md; k counts as requested, though it may become smaller."""
     windows = Windows.of(config)
     of_cells, of_blocks = (count * config.k**2 * 8 for count in (windows.cells, windows.count))
-    factors = windows.covariances * config.k * kept_directions(config.rank, config.k) * 4
+    rank, width = kept_directions(config.rank, config.k), map_width(config)
+    numbers = config.k * rank + width * map_rank(width, kept=rank, k=config.k)
+    factors = windows.covariances * numbers * 4
     height, width = config.size_hw
     # The whole, one fold, and the whole without it.
     kept, pooling = of_blocks, 0

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from edgeseg.data.samples import Batch
 from edgeseg.decision.calibration import GoodImageScores
-from edgeseg.fitting.screening.outliers import Yardstick, cut_for
+from edgeseg.decision.outliers import outside
 from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
 
 MOST_KNOWN = 100_000  # images whose fingerprints are kept: 10 MB
-FEWEST = 8  # scores: fewer do not tell what is usual
-FAR = 3.0  # times the median score: no good part looks so odd
 _SAME_SHAPE = 0.02  # aspect ratios closer than this differ by a crop of a few pixels
 _SHOWN = 5
 
@@ -97,12 +95,8 @@ def print_of(frame_hwc: NDArray[np.uint8], size_hw: tuple[int, int]) -> int:
 
 def foreign_images(good: GoodImageScores) -> list[int]:
     """Return the good images that score far outside the others, the worst first."""
-    if good.count < FEWEST:
-        return []
-    scores = good.scores.astype(np.float64)
-    spreads = Yardstick.of(scores).spreads(scores)
-    far = (spreads > cut_for(good.count)) | (scores > FAR * np.median(scores))
-    return sorted(np.flatnonzero(far).tolist(), key=lambda place: -scores[place])
+    far = outside(good.scores.astype(np.float64))
+    return sorted(np.flatnonzero(far).tolist(), key=lambda place: -good.scores[place])
 
 
 def foreign_sentence(good: GoodImageScores) -> str | None:

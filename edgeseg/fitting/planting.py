@@ -6,7 +6,7 @@ They never enter moments or scores of good images: a fit without them gives the 
 for the limit of foreign frames, which they may raise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class PlantedPictures:
         self.space, self.store, self.options = space, store, options
         self.copies: list[tuple[int, str, float]] = []  # place, kind, share of the picture
         self._scores: dict[int, tuple[float, float]] = {}  # score and floor, by number
-        self.insides: dict[int, NDArray[np.bool_]] = {}  # by place: cells seen, where not all were
+        self._insides: dict[int, NDArray[np.bool_] | None] = {}  # cells seen, by number; None: all
 
     def add(
         self,
@@ -58,9 +58,13 @@ class PlantedPictures:
         *,
         per_image: int,
         embed: Embedder,
+        insides: Mapping[int, NDArray[np.bool_]],
     ) -> None:
-        """Plant defects on these images, which stand at these places of the list."""
-        waiting: list[NDArray[np.uint8]] = []
+        """Plant defects on these images, which stand at these places of the list.
+
+        `insides` are the cells that the camera saw of them, by place, where it did not see all.
+        """
+        waiting: list[tuple[int, Planted]] = []
         config = self.space.config
         hidden = hidden_of(config.geometry, config.image_hw)
         copies = copies_of(frames, per_image=per_image, seed=self.space.config.seed)
@@ -70,18 +74,36 @@ class PlantedPictures:
         ):
             if hidden is not None and (planted.mask_hw & hidden.pixels_hw).any():
                 continue
-            share = planted.area_px / planted.mask_hw.size
-            self.copies.append((places[index], planted.kind, share))
-            waiting.append(planted.image_hwc)
+            waiting.append((places[index], planted))
             if len(waiting) == self.options.batch_size:
-                self._keep(embed(np.stack(waiting)))
+                self._embed(waiting, embed=embed, insides=insides)
                 waiting = []
         if waiting:
-            self._keep(embed(np.stack(waiting)))
+            self._embed(waiting, embed=embed, insides=insides)
 
-    def _keep(self, embedded: NDArray[np.float32]) -> None:
-        for row in embedded:
-            self.store.append(row, len(self.store))
+    def _embed(
+        self,
+        copies: Sequence[tuple[int, Planted]],
+        *,
+        embed: Embedder,
+        insides: Mapping[int, NDArray[np.bool_]],
+    ) -> None:
+        embedded = embed(np.stack([planted.image_hwc for _, planted in copies]))
+        for (place, planted), row in zip(copies, embedded, strict=True):
+            self.keep(row, planted, place=place, inside=insides.get(place))
+
+    def keep(
+        self,
+        row: NDArray[np.float32],
+        planted: Planted,
+        *,
+        place: int,
+        inside: NDArray[np.bool_] | None,
+    ) -> None:
+        """Keep an embedded copy of the image at a place, and which cells the camera saw."""
+        self._insides[len(self.copies)] = inside
+        self.copies.append((place, planted.kind, planted.area_px / planted.mask_hw.size))
+        self.store.append(row, len(self.store))
 
     def score(self, head: GaussianHead, places: Sequence[int]) -> None:
         """Score the copies of images that a model has not seen."""
@@ -90,11 +112,15 @@ class PlantedPictures:
         judged: list[tuple[float, float]] = []
         for rows in self.store.batches(numbers, size=self.options.batch_size):
             some = numbers[len(judged) : len(judged) + len(rows)]
-            insides = [self.insides.get(self.copies[number][0]) for number in some]
+            insides = [self._insides[number] for number in some]
             maps, scores = head.judge(self.space.inputs(rows), insides)
             of_frames = frame_scores(maps, scores, tiling=self.space.config.tiling)
             judged += zip(of_frames.score.tolist(), of_frames.floor.tolist(), strict=True)
         self._scores.update(zip(numbers, judged, strict=True))
+
+    def by_place(self) -> list[tuple[int, float]]:
+        """Return the place of the image behind each copy that was judged, and the copy's score."""
+        return [(self.copies[number][0], self._scores[number][0]) for number in self._scores]
 
     def result(self) -> PlantedScores | None:
         """Return the scores of the copies that were judged; None if there are none."""

@@ -10,12 +10,12 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgeseg.base.errors import UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.data.samples import Sample, sample_size
+from edgeseg.data.samples import Sample, named_with_others, sample_size
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.locator.learn_locator import learn_locator
 from edgeseg.fitting.options import FitOptions
@@ -31,17 +31,31 @@ def open_space(
     """Take the first steps of every fit: learn where parts lie, and open what embeds them."""
     for line in dataset.notes:
         options.note(line)
-    config = settle_geometry(
-        config, dataset, reference=reference, note=options.note, max_pixels=options.max_pixels
-    )
+    most = options.max_pixels
+    try:
+        config = settle_geometry(
+            config, dataset, reference=reference, note=options.note, max_pixels=most
+        )
+    except DatasetError as error:
+        raise named_with_others(error, dataset.train, max_pixels=most) from None
+    return load_space(config, options)
+
+
+def load_space(config: FitConfig, options: FitOptions) -> FeatureSpace:
+    """Open what embeds images: a backbone, or a graph of one."""
+    if config.variants and not _by_torch(options):
+        raise UsageError(
+            "variants: the graph of a backbone has room for one product; fit with torch, and "
+            "without a graph"
+        )
     if _by_torch(options):
         return FeatureSpace.load(config, weights=options.weights, note=options.note)
     from edgeseg.fitting.graph.backbone_graph import BackboneGraph
-    from edgeseg.fitting.graph.find_graph import graph_for, missing
+    from edgeseg.fitting.graph.known_graphs import graph_for, no_graph
 
     path = options.graph or graph_for(config)
     if path is None:
-        raise missing(config)
+        raise no_graph(config)
     return BackboneGraph(path).space(config)
 
 

@@ -199,6 +199,7 @@ def refresh(
         good,
         # That of the settings, unless `edgeseg threshold` has chosen another one since.
         false_alarm_rate=earlier[0].calibration.requested_rate,
+        promise=earlier[0].calibration.promise,
         origin=origin,
         expected_d2=group_expected_d2(space.config, factors, moments),
         measured_d2=measured if seen is None else scorer.mean_d2(head, seen.seen),
@@ -302,7 +303,8 @@ def join_scores(parts: Sequence[GoodImageScores]) -> GoodImageScores:
         floors=np.concatenate([part.floors for part in parts]),
         d2_mean=whole.astype(np.float32),
         d2_std=np.sqrt(np.clip(whole_square - whole**2, 0, None)).astype(np.float32),
-        grids=_join_grids(parts),
+        grids=_join_grids([part.grids for part in parts]),
+        shown_grids=_join_grids([part.shown_grids for part in parts]),
         groups=_join_groups(parts),
     )
 
@@ -320,14 +322,19 @@ def _join_groups(parts: Sequence[GoodImageScores]) -> NDArray[np.float32]:
     return np.concatenate(numbers).astype(np.float32)
 
 
-def _join_grids(parts: Sequence[GoodImageScores]) -> NDArray[np.float16] | None:
-    grids = [part.grids for part in parts if part.grids is not None]
+def _join_grids(parts: Sequence[NDArray[np.float16] | None]) -> NDArray[np.float16] | None:
+    grids = [grids for grids in parts if grids is not None]
     fits = sum(grid.nbytes for grid in grids) <= GRID_BYTES
     return np.concatenate(grids) if fits and len(grids) == len(parts) else None
 
 
 def moments_of(artefact: Artefact, name: str) -> Moments:
     """Return the moments of a model, which may have been left out of its file."""
+    if artefact.config.variants:
+        raise UsageError(
+            f"{name} has several variants, which only a whole fit takes in: no images can be added "
+            "to it, taken out or joined; fit again on all pictures with `edgeseg fit --variants`"
+        )
     if artefact.moments is None:
         raise ArtefactError(
             f"{name} was saved without its moments and cannot change; fit it again and keep them"

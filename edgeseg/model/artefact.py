@@ -18,8 +18,9 @@ from edgeseg.decision.calibration import Calibration, GoodImageScores
 from edgeseg.decision.planted_scores import PlantedScores
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
-from edgeseg.model.factors import Factors
+from edgeseg.model.factors import Factors, MapFactors, map_rank
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.map_layers import map_width
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
 from edgeseg.model.windows import Windows
@@ -124,8 +125,14 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
         tensors[f"good.{name}"] = getattr(good, name)
     if good.groups.size:
         tensors["good.groups"] = good.groups
-    if good.grids is not None:
-        tensors["good.grids"] = good.grids
+    for name in ("grids", "shown_grids"):
+        if getattr(good, name) is not None:
+            tensors[f"good.{name}"] = getattr(good, name)
+    if artefact.factors.shown is not None:
+        tensors["map.weight"] = artefact.factors.shown.weight
+        tensors["map.factor"] = artefact.factors.shown.factor
+    if artefact.factors.variant_means is not None:
+        tensors["variants.mean"] = artefact.factors.variant_means
     if artefact.planted is not None:
         for name in ("scores", "areas", "floors"):
             tensors[f"planted.{name}"] = getattr(artefact.planted, name)
@@ -177,6 +184,8 @@ def load_artefact(path: Path) -> Artefact:
                 mean=tensors["mean"],
                 factor=tensors["factor"],
                 ridge=header["ridge"],
+                shown=_map_factors(config, tensors),
+                variant_means=tensors["variants.mean"] if config.variants else None,
             ),
             moments=Moments.unpack(saved) if saved else None,
             calibration=calibration,
@@ -222,6 +231,11 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
         "mean": (windows.count, k),
         "factor": (windows.covariances, k, rank),
     }
+    if width := map_width(config):
+        expected["map.weight"] = (windows.covariances, rank)
+        expected["map.factor"] = (windows.covariances, width, map_rank(width, kept=rank, k=k))
+    if config.variants:
+        expected["variants.mean"] = (len(config.variants), windows.count, k)
     if "moments.count" in tensors:
         expected["moments.count"] = (windows.kept,)
         expected["moments.mean"] = (windows.kept, k)
@@ -230,6 +244,10 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
         shape = tuple(tensors[name].shape)
         if shape != expected_shape:
             raise ArtefactError(f"{name} has shape {shape}, expected {expected_shape}")
+
+
+def _map_factors(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> MapFactors | None:
+    return MapFactors(**under("map.", tensors)) if map_width(config) else None
 
 
 def _planted_scores(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:

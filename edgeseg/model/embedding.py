@@ -6,13 +6,35 @@ from torch.nn import functional
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.model.backbones import Tap, features_of
+from edgeseg.config import FitConfig
+from edgeseg.model.backbones import Tap, embedded_features, features_of
+from edgeseg.model.map_layers import embedded_width, map_width, rows_of_map
 
 
 def embedding_matrix(kind: str, *, features: int, k: int, seed: int) -> Tensor:
     """Return W (F, min(k, F)) in float64, the same for every location; one generator, one seed."""
-    k = min(k, features)
-    generator = torch.Generator().manual_seed(seed)
+    return _matrix(kind, features, min(k, features), torch.Generator().manual_seed(seed))
+
+
+def fit_embedding(config: FitConfig) -> Tensor:
+    """Return W (F, k) of a fit; the first `map_width` columns see the layers of the map alone.
+
+    Both blocks are semi-orthogonal, so W is, and moments of the map's features are a block of all
+    moments: a map of its own costs no second embedding and no second pass.
+    """
+    features, k, width = embedded_features(config), embedded_width(config), map_width(config)
+    if not width:
+        return embedding_matrix(config.embedding, features=features, k=k, seed=config.seed)
+    shown = rows_of_map(config)
+    others = sorted(set(range(features)) - set(shown))
+    generator = torch.Generator().manual_seed(config.seed)
+    weight = torch.zeros(features, k, dtype=torch.float64)
+    weight[shown, :width] = _matrix(config.embedding, len(shown), width, generator)
+    weight[others, width:] = _matrix(config.embedding, len(others), k - width, generator)
+    return weight
+
+
+def _matrix(kind: str, features: int, k: int, generator: torch.Generator) -> Tensor:
     if kind == "identity":
         return torch.eye(features, dtype=torch.float64)
     if kind == "sampled":  # PaDiM: k columns of the identity

@@ -14,6 +14,8 @@ from edgeseg.model.parallel import in_parallel
 
 _SMALL = 24  # triangles up to this size are inverted as they are
 _LEAST_SQUARE = 1e-6  # of features that are all zero
+SHARPNESS = 2 / 3  # exponent of the map's own distances: see docs/method.md
+LEAST_DISTANCE = 1e-6  # added to them, so that a frame without any has a map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,33 +29,88 @@ class Factors:
         np.float32
     ]  # (B or 1, k, r) float32: L with L L' the precision, or its best rank-r part
     ridge: float = math.nan  # the number that was added to every variance, where it is known
+    shown: "MapFactors | None" = None  # of a map of its own; None: it has the score's distances
+    # (V, B, k) float32: the mean of each variant of the product; None: there is one product
+    variant_means: NDArray[np.float32] | None = None
 
     @property
     def rank(self) -> int:
         """Directions kept per location."""
         return int(self.factor.shape[2])
 
+    @property
+    def reads(self) -> int:
+        """The numbers that a frame is compared with, besides means."""
+        shown = self.shown
+        return self.factor.size + (0 if shown is None else shown.weight.size + shown.factor.size)
 
-def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str) -> Factors:
+
+@dataclass(frozen=True, kw_only=True)
+class MapFactors:
+    """The map's own weights: d_map = d_a (d_b / mean d_b)^(2/3), from two Gaussians of a location.
+
+    d_a^2 = sum of weight y^2, with y = L'(W'x - mean) of the score and a larger ridge.
+    d_b = |M'(W'x - mean)| of the first k_m features alone, which are of the map's layers. Only
+    where in a frame it is large says something: its mean over the frame is divided out.
+    """
+
+    weight: NDArray[np.float32]  # (B or 1, r)
+    factor: NDArray[np.float32]  # (B or 1, k_m, r_m): M
+
+    @property
+    def width(self) -> int:
+        """k_m: the number of features of the map's layers."""
+        return int(self.factor.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapForm:
+    """What the map's factors are made with: its features, and a ridge for each Gaussian."""
+
+    width: int
+    ridge: float  # of the Gaussian of all features
+    own_ridge: float  # of that of the map's features
+
+    def blank(self, locations: int, *, kept: int, k: int, fill: float = 0.0) -> MapFactors:
+        """Return factors of this form beside those of the score, which keep so many of k."""
+        rank = map_rank(self.width, kept=kept, k=k)
+        return MapFactors(
+            weight=np.full((locations, kept), fill, np.float32),
+            factor=np.full((locations, self.width, rank), fill, np.float32),
+        )
+
+
+def make_factors(
+    moments: Moments, *, ridge: float, rank: float, directions: str, form: MapForm | None = None
+) -> Factors:
     """Invert C + ridge I at every location; with a rank, keep only that many directions.
 
-    Full rank goes by Cholesky. Rank r keeps the eigenvectors of smallest variance (Theorem 1,
-    applied after the embedding, where it costs k^3 and not F^3) or, for contrast, of largest.
+    Full rank goes by Cholesky, unless a map weighs the directions again. Rank r keeps the
+    eigenvectors of smallest variance (Theorem 1, applied after the embedding, where it costs k^3
+    and not F^3) or, for contrast, of largest.
     """
     if bool((moments.count <= 0).any()):
         raise DatasetError("no images to fit; expected at least one good image")
     locations, k = moments.scatter.shape[:2]
     kept = kept_directions(rank, k)
-    full = kept == k and directions == "lower"
+    lower = directions == "lower"
+    full = kept == k and lower and form is None
     factor = np.empty((locations, k, kept), np.float32)
+    shown = None if form is None else form.blank(locations, kept=kept, k=k)
 
     def fill(start: int, stop: int) -> None:
         covariance = moments.scatter[start:stop] / moments.count[start:stop, None, None]
         if full:
             factor[start:stop] = _cholesky_factor(covariance, ridge)
-        else:
-            lower = directions == "lower"
-            factor[start:stop] = _eigen_factor(covariance, ridge, kept, lower=lower)
+            return
+        variance, vectors = _directions(covariance, kept, lower=lower)
+        factor[start:stop] = _scale(vectors, variance + ridge)
+        if form is None or shown is None:
+            return
+        shown.weight[start:stop] = (variance + ridge) / (variance + form.ridge)
+        own = covariance[:, : form.width, : form.width]
+        variance, vectors = _directions(own, shown.factor.shape[2], lower=lower)
+        shown.factor[start:stop] = _scale(vectors, variance + form.own_ridge)
 
     try:
         in_parallel(fill, locations, bytes_each=8 * k * k)
@@ -63,20 +120,28 @@ def make_factors(moments: Moments, *, ridge: float, rank: float, directions: str
             Setting("ridge"),
             " is too small: fit again, or with a larger one",
         ) from None
-    return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge)
+    return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge, shown=shown)
 
 
-def ridge_number(moments: Moments, *, ridge: float, unit: str) -> float:
+def map_rank(width: int, *, kept: int, k: int) -> int:
+    """Return how many directions of the map's features are kept: as large a share as of all."""
+    return max(1, round(width * kept / k))
+
+
+def ridge_number(
+    moments: Moments, *, ridge: float, unit: str, features: int | None = None
+) -> float:
     """Return a ridge in the features' own scale as the number to add to every variance.
 
     The unit is the mean square of the features over all Gaussians and all k of them, not centred:
     it says how large features are and hardly depends on how much the good parts vary, whereas a
     share of the variance itself would take most where parts lie most alike. It never is zero.
+    With `features` only the first ones count.
     """
     if unit == "absolute":
         return ridge
     variance = moments.scatter.diagonal(axis1=1, axis2=2) / moments.count[:, None]
-    square = float(variance.mean() + np.square(moments.mean).mean())
+    square = float(variance[:, :features].mean() + np.square(moments.mean[:, :features]).mean())
     return ridge * max(square, _LEAST_SQUARE)
 
 
@@ -149,10 +214,15 @@ def with_diagonal(matrices: Floats, added: Any) -> Floats:
     return raised
 
 
-def _eigen_factor(covariance: Floats, ridge: float, kept: int, *, lower: bool) -> Floats:
+def _directions(covariance: Floats, kept: int, *, lower: bool) -> tuple[Floats, Floats]:
+    """Return the variances (B, r) and directions (B, k, r) of smallest variance, or of largest."""
     variance, vectors = np.linalg.eigh(covariance)  # ascending
     chosen = slice(None, kept) if lower else slice(covariance.shape[1] - kept, None)
     # A constant pixel has variances of rounding size, of either sign: the ridge decides there.
-    scale = 1 / np.sqrt(np.maximum(variance[:, chosen], 0.0) + ridge)
-    factor: Floats = vectors[:, :, chosen] * scale[:, None, :]
+    return np.maximum(variance[:, chosen], 0.0), vectors[:, :, chosen]
+
+
+def _scale(vectors: Floats, variance: Floats) -> Floats:
+    """Return a factor of the inverse: directions (B, k, r) by their standard deviations."""
+    factor: Floats = vectors * (1 / np.sqrt(variance))[:, None, :]
     return factor

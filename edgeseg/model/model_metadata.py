@@ -66,6 +66,7 @@ def describe_model(
         calibrated_in=calibrated_in,
         geometry=None if config.geometry == PLAIN else config.geometry,
         camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
+        variants=config.variants,
         needs_sidecar=True,
         rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from edgeseg.config import FitConfig
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.foreign import map_floor
-from edgeseg.model.gaussian_head import Insides, Maps, judge_inside
+from edgeseg.decision.prediction import Prediction, blend_tiles
+from edgeseg.model.gaussian_head import Cells, Insides, Maps, Variants, judge_inside
 from edgeseg.vision.tiles import Tiling
 
 if TYPE_CHECKING:
@@ -22,24 +23,96 @@ if TYPE_CHECKING:
 Predictor = Callable[..., tuple[Maps, Maps]]
 # Inputs (N, H, W, 3) to their embeddings (N, k, P), or images to those of their tiles.
 Embedder = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+# A frame (H, W, 3), and which of its cells the camera saw, if not all, to its prediction.
+FrameScorer = Callable[[NDArray[np.uint8], NDArray[np.bool_] | None], Prediction]
+
+
+class VariantScores(NamedTuple):
+    """Maps and scores of frames, and the variants of the product that they show."""
+
+    maps: Maps  # (N, H, W)
+    scores: Maps  # (N,)
+    variants: Variants | None = None  # (N,); None: there is one product
+
+
+# A predictor that may name variants, or one that does not.
+VariantPredictor = Callable[..., VariantScores | tuple[Maps, Maps]]
+
+
+def variant_scores(values: VariantScores | tuple[Maps, Maps]) -> VariantScores:
+    """Return the result of either kind of predictor."""
+    return values if isinstance(values, VariantScores) else VariantScores(*values)
 
 
 def torch_predictor(model: "ReferenceModel") -> Predictor:
     """Return the reference forward as a predictor of numpy arrays."""
-    import torch
+    forward = _forward(model)
 
-    kept_hw = None if model.kept is None else model.kept.numpy()
-
-    @torch.no_grad()
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
-        maps, scores, grid = (values.numpy() for values in model(torch.from_numpy(frames)))
-        judge_inside(model.rule, kept_hw, grid, insides, maps, scores)
+        maps, scores, _ = forward(frames, insides)
         return maps, scores
 
     return predict
 
 
-def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
+def variant_predictor(model: "ReferenceModel") -> Callable[..., VariantScores]:
+    """Return the reference forward as a predictor that also names variants by their numbers."""
+    forward = _forward(model)
+
+    def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> VariantScores:
+        maps, scores, cells = forward(frames, insides)
+        return VariantScores(maps, scores, cells.variants)
+
+    return predict
+
+
+def torch_scorer(model: "ReferenceModel", config: FitConfig) -> FrameScorer:
+    """Return the reference forward as a function from one frame to its prediction."""
+    forward, tiling, own = _forward(model), config.tiling, "map_grid" in model.outputs
+    step = frames_at_once(config.size_hw, most=16)
+
+    def score(frame_hwc: NDArray[np.uint8], inside: NDArray[np.bool_] | None = None) -> Prediction:
+        inputs = [frame_hwc] if tiling is None else tiling.cut(frame_hwc)
+        parts: list[Prediction] = []
+        for start in range(0, len(inputs), step):
+            maps, scores, cells = forward(np.stack(inputs[start : start + step]), (inside,))
+            if inside is not None:
+                cells = cells._replace(score=cells.score * inside, shown=cells.shown * inside)
+            variants = cells.variants
+            parts += [
+                Prediction(
+                    map_hw=maps[index],
+                    score=float(scores[index]),
+                    grid_hw=cells.score[index],
+                    map_grid_hw=cells.shown[index] if own else None,
+                    variant=None if variants is None else config.variants[variants[index]],
+                )
+                for index in range(len(maps))
+            ]
+        return parts[0] if tiling is None else blend_tiles(parts, tiling)
+
+    return score
+
+
+def _forward(model: "ReferenceModel") -> Callable[..., tuple[Maps, Maps, Cells]]:
+    """Return the reference forward in numpy, with parts that reach beyond their picture judged."""
+    import torch
+
+    kept_hw = None if model.kept is None else model.kept.numpy()
+
+    @torch.no_grad()
+    def run(frames: NDArray[np.uint8], insides: Insides) -> tuple[Maps, Maps, Cells]:
+        values = (value.numpy() for value in model(torch.from_numpy(frames)))
+        outputs = dict(zip(model.outputs, values, strict=True))
+        maps, scores, grid = (outputs[name] for name in ("map", "score", "grid"))
+        cells = Cells(grid, outputs.get("map_grid", grid), outputs.get("variant"))
+        judge_inside(model.rule, kept_hw, cells, insides, maps, scores)
+        return maps, scores, cells
+
+    return run
+
+
+def frame_predictor(predict: VariantPredictor, config: FitConfig) -> VariantPredictor:
     """Return a predictor of frames from one of the model's input.
 
     Where the model was fitted on tiles, frames are cut and maps blended as the runtime does it.
@@ -56,7 +129,7 @@ def frame_predictor(predict: Predictor, config: FitConfig) -> Predictor:
         for frame in frames:
             tiles = tiling.cut(frame)
             parts = [
-                predict(np.stack(tiles[start : start + step]))
+                variant_scores(predict(np.stack(tiles[start : start + step])))[:2]
                 for start in range(0, len(tiles), step)
             ]
             tile_maps, tile_scores = (np.concatenate(part) for part in zip(*parts, strict=True))

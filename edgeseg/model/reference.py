@@ -2,8 +2,9 @@
 
 frames (N, H, W, 3) -> normalised pixels -> backbone -> one feature map per tap
 feature maps -> W'x on the grid: embedding (N, k, h, w)
-embedding - mean, times the factor of its block -> distances (N, h, w)
-distances -> interpolated and blurred: map (N, H, W); highest ones: score (N,)
+embedding -> where there are variants, the number (N,) of the one that each frame shows
+embedding - mean, times the factor of its block -> distances (N, h, w), the map's own beside them
+the map's distances -> interpolated and blurred: map (N, H, W); highest of the others: score (N,)
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from edgeseg.config import FitConfig
 from edgeseg.model.embedding import GridEmbedding
-from edgeseg.model.factors import Factors
+from edgeseg.model.factors import LEAST_DISTANCE, SHARPNESS, Factors
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.windows import Windows
@@ -48,6 +49,12 @@ class ReferenceModel(nn.Module):
     columns: Tensor
     kept: Tensor | None
     gain: Tensor | None
+    counted: Tensor
+    map_weight: Tensor | None
+    map_factor: Tensor | None
+    variant_means: Tensor | None
+    variant_weight: Tensor | None
+    variant_bias: Tensor | None
 
     def __init__(
         self,
@@ -69,7 +76,9 @@ class ReferenceModel(nn.Module):
         )
         head = GaussianHead(config, factors)  # the same values in numpy
         self.windows, self.rule, self.top = head.windows, head.rule, head.top
+        self.outputs = head.outputs  # of `forward`
         rows, columns = head.rule.operators
+        shown, variants = factors.shown, head.variants
         for name, values in (
             ("mean", head.mean),  # (P, k)
             ("factor", factors.factor),  # (B or 1, k, r)
@@ -77,6 +86,14 @@ class ReferenceModel(nn.Module):
             ("columns", columns),  # (w, W)
             ("kept", head.kept),  # (h, w), or None: all cells count
             ("gain", head.gain),  # (H, W)
+            # Of a map of its own, or None.
+            ("counted", None if shown is None else head.counted),  # (h, w)
+            ("map_weight", None if shown is None else shown.weight[:, None]),  # (B or 1, 1, r)
+            ("map_factor", None if shown is None else shown.factor),  # (B or 1, k_m, r_m)
+            # Of variants, or None.
+            ("variant_means", None if variants is None else variants.means),  # (V, P, k)
+            ("variant_weight", None if variants is None else variants.weight),  # (P k, V)
+            ("variant_bias", None if variants is None else variants.bias),  # (V,)
         ):
             self.register_buffer(name, None if values is None else as_tensor(values))
         self.eval().requires_grad_(False)
@@ -92,34 +109,71 @@ class ReferenceModel(nn.Module):
         rows: NDArray[np.float32] = self.embed(torch.from_numpy(frames)).flatten(2).numpy()
         return rows
 
-    def distances(self, embedded: Tensor) -> Tensor:
-        """Map an embedding (N, k, h, w) to the Mahalanobis distance (N, h, w) of every location."""
+    def centre(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Subtract the mean from embedded cells (N, P, k): that of the variant that they show.
+
+        Its number (N,) comes second; a model of one product has none.
+        """
+        apart = x - self.mean
+        if self.variant_means is None or self.variant_weight is None or self.variant_bias is None:
+            return (apart,)
+        form = torch.matmul(apart.flatten(1), self.variant_weight) + self.variant_bias  # (N, V)
+        variant = form.argmin(dim=1)
+        return x - self.variant_means.index_select(0, variant), variant
+
+    def distances(self, embedded: Tensor) -> tuple[Tensor, ...]:
+        """Map an embedding (N, k, h, w) to distances (N, h, w): the score's, and the map's.
+
+        Where there are variants, their numbers (N,) come last.
+        """
         n, k = embedded.shape[:2]
         # One row per frame and cell of a block, so that each factor is read once for all of them.
         # Channels go last first: the second permutation then moves whole rows, five times faster.
-        x = embedded.reshape(n, k, self.windows.cells).transpose(1, 2) - self.mean  # (N, P, k)
-        y = torch.matmul(_by_block(self.windows, x), self.factor)  # (B, N share^2, r)
-        return _to_grid(self.windows, (y * y).sum(dim=2).sqrt(), images=n)
+        x, *variant = self.centre(embedded.reshape(n, k, self.windows.cells).transpose(1, 2))
+        rows = _by_block(self.windows, x)  # (B, N share^2, k)
+        y = torch.matmul(rows, self.factor)  # (B, N share^2, r)
+        squares = y * y
+        grid = _lengths(self.windows, squares, images=n)
+        if self.map_factor is None or self.map_weight is None:
+            return (grid, grid, *variant)
+        near = _lengths(self.windows, squares * self.map_weight, images=n)
+        own = torch.matmul(rows[:, :, : self.map_factor.shape[1]], self.map_factor)
+        shown = near * self._sharpen(_lengths(self.windows, own * own, images=n))
+        return (grid, shown, *variant)
 
-    def mask_ignored(self, grid: Tensor) -> Tensor:
+    def _sharpen(self, own: Tensor) -> Tensor:
+        """Return the factor of the map: where in a frame the map's own distances are large."""
+        mean = (own * self.counted).sum(dim=(1, 2), keepdim=True)
+        return ((own + LEAST_DISTANCE) / (mean + LEAST_DISTANCE)) ** SHARPNESS
+
+    def mask_ignored(self, cells: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Set distances (N, h, w) of ignored cells to 0."""
-        return grid if self.kept is None else grid * self.kept
+        if self.kept is None:
+            return cells
+        return (cells[0] * self.kept, cells[1] * self.kept, *cells[2:])
 
-    def to_image(self, grid: Tensor) -> tuple[Tensor, Tensor]:
+    def to_image(self, cells: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Map distances (N, h, w) of cells that count to the map (N, H, W) and the score (N,)."""
-        image_map = torch.matmul(torch.matmul(self.rows, grid), self.columns)
+        grid, shown, *_ = cells
+        image_map = torch.matmul(torch.matmul(self.rows, shown), self.columns)
         if self.gain is not None:
             image_map = image_map * self.gain
-        if self.top == 1:
+        if self.rule.top == 1:
             return image_map, image_map.flatten(1).amax(dim=1)
         highest = grid.flatten(1).topk(min(self.top, grid[0].numel()), dim=1).values
         return image_map, highest.mean(dim=1)
 
-    def forward(self, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Map uint8 (N, H, W, 3) to map (N, H, W), score (N,) and grid (N, h, w)."""
-        grid = self.mask_ignored(self.distances(self.embed(frames)))
-        image_map, score = self.to_image(grid)
-        return image_map, score, grid
+    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+        """Map uint8 (N, H, W, 3) to map (N, H, W), score (N,), grid (N, h, w) and others.
+
+        They are named by `outputs`.
+        """
+        cells = self.mask_ignored(self.distances(self.embed(frames)))
+        values = (*self.to_image(cells), *cells)
+        names = ("map", "score", "grid", "map_grid", "variant")
+        return tuple(
+            value for name, value in zip(names, values, strict=False) if name in self.outputs
+        )
 
 
 def as_tensor(values: NDArray[Any]) -> Tensor:
@@ -138,8 +192,9 @@ def _by_block(windows: Windows, rows_npk: Tensor) -> Tensor:
     return rows.reshape(height * width, n * s * s, k)
 
 
-def _to_grid(windows: Windows, values: Tensor, *, images: int) -> Tensor:
-    """Put values (B, N share^2) in that order back on the grid (N, h, w): Windows.to_grid."""
+def _lengths(windows: Windows, squares: Tensor, *, images: int) -> Tensor:
+    """Sum squares (B, N share^2, r) to distances on the grid (N, h, w): Windows.to_grid."""
+    values = squares.sum(dim=2).sqrt()
     n, s = images, windows.share
     if s == 1:
         return values.t().reshape(n, *windows.grid_hw)

@@ -14,6 +14,7 @@ from torch import Tensor
 from edgeseg.base.errors import WeightsError
 from edgeseg.base.files import file_sha256
 from edgeseg.base.messages import Setting
+from edgeseg.config import FitConfig
 from edgeseg.model.backbones import BackboneSpec, WeightsPackage, backbone_spec
 from edgeseg.model.feature_extractor import Backbone, weight_tensors, weights_sha256
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -21,7 +22,7 @@ from edgeseg.modelfile.metadata import UNKNOWN_LICENCE
 
 RANDOM = "random"
 FOLDER_VARIABLE = "EDGESEG_WEIGHTS"
-OFFLINE_BACKBONE = "efficientnet_lite0"
+OFFLINE_BACKBONE = FitConfig.backbone
 
 
 def load_backbone(
@@ -107,7 +108,7 @@ def _download(spec: BackboneSpec, target: Path, *, folder: str | None) -> None:
             Setting("weights", "FILE"),
             ", or use ",
             Setting("backbone", OFFLINE_BACKBONE),
-            ", whose weights come with `pip install edgeseg[fit]`",
+            ", whose weights come with `pip install 'edgeseg[fit]'`",
         ) from None
 
 

@@ -22,6 +22,7 @@ from edgeseg.config import FitConfig
 from edgeseg.model.factors import Factors
 from edgeseg.model.moments import Floats, Moments, merge_first_axis
 from edgeseg.model.parallel import in_parallel
+from edgeseg.model.variant_moments import VariantMoments
 
 Places = NDArray[np.intp]
 
@@ -35,6 +36,7 @@ class Windows:
     pool: int = 1
     moments: str = "cells"  # what moments are kept of: "cells", or whole windows of "blocks"
     covariance: str = "local"  # "global": all blocks have one covariance, each its own mean
+    variants: int = 0  # of the product, each with a mean of its own; 0: there is one product
 
     @classmethod
     def of(cls, config: FitConfig) -> "Windows":
@@ -45,6 +47,7 @@ class Windows:
             pool=config.pool,
             moments=config.moments,
             covariance=config.covariance,
+            variants=len(config.variants),
         )
 
     @property
@@ -122,6 +125,8 @@ class Windows:
 
     def new_moments(self, k: int) -> Moments:
         """Return the moments of no images; the one place where moments of a fit are made."""
+        if self.variants:
+            return VariantMoments.blank(self.variants, self.kept, k)
         return Moments.zero(self.kept, k)
 
     def add_(self, moments: Moments, x_nkhw: NDArray[Any], *, images: int) -> None:
@@ -134,6 +139,8 @@ class Windows:
 
     def pool_moments(self, moments: Moments) -> Moments:
         """Return the moments of every window (B), from those that are kept (M)."""
+        if isinstance(moments, VariantMoments):  # neighbours are merged within each variant
+            return VariantMoments.of([self.pool_moments(part) for part in moments.parts])
         if self.moments == "cells":
             return self._merge(moments)
         # They are pooled; only a sum over windows has to know how many cells each has.

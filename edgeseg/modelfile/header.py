@@ -24,6 +24,8 @@ from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 
 SCHEMA = 2
 KEY = "edgeseg"  # of our header among the metadata of the file
+# Settings that files of 0.2.0 do not name, and what was meant by that.
+UNNAMED: JsonObject = {"map_layers": [], "map_ridge": 1.0, "promise": "conformal"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,15 @@ def refuse_exported(path: Path) -> None:
         raise UsageError(
             f"{path}: an exported model, expected a file of edgeseg fit; run it with "
             "`edgeseg stream`, or with edgeseg.runtime.open in Python"
+        )
+
+
+def check_artefact_name(path: Path) -> None:
+    """Refuse to write a fitted model under the name of an exported one: nothing would read it."""
+    if path.suffix in MODEL_SUFFIXES:
+        raise UsageError(
+            f"{path}: `edgeseg fit` writes .edgeseg files, and `edgeseg export` makes the "
+            f"{path.suffix} of one; expected a name such as {path.with_suffix('.edgeseg')}"
         )
 
 
@@ -87,8 +98,8 @@ def read_config(path: Path) -> FitConfig:
 
 def stored_config(values: JsonObject) -> FitConfig:
     """Return the settings that a file keeps: all of them, whatever the defaults are by now."""
-    config = FitConfig.from_dict(values)
-    missing = sorted(set(config.to_dict()) - set(values))
+    config = FitConfig.from_dict(UNNAMED | values)
+    missing = sorted(set(config.to_dict()) - set(values) - set(UNNAMED))
     if missing:
         raise Malformed(f"config: missing keys {missing}")
     return config
@@ -170,6 +181,7 @@ def store_thresholds(
         "unsure_threshold": chosen.unsure,
         "unsure_rate": chosen.unsure_rate,
         "choice": None if chosen.choice is None else asdict(chosen.choice),
+        "promise": chosen.promise,
     }
     change = f"{rule}: {before:.4f} to {chosen.score:.4f}"
     header["history"].append(

@@ -30,7 +30,7 @@ MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
-OUTPUTS = frozenset({"map", "score", "grid"})
+OUTPUTS = frozenset({"map", "score", "grid", "map_grid", "variant"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +202,7 @@ class ModelMetadata:
     # Whose numbers threshold, scores and drift baseline are: a backend's. None: the reference's.
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
+    variants: tuple[str, ...] = ()  # of the product: the graph gives the number of one of them
     needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
@@ -211,6 +212,10 @@ class ModelMetadata:
             raise ValueError(f"outputs: {list(self.outputs)}, expected also {missing}")
         if not set(self.outputs) <= OUTPUTS:
             raise ValueError(f"outputs: {str(self.outputs)[:80]}, expected of {sorted(OUTPUTS)}")
+        if bool(self.variants) != ("variant" in self.outputs):
+            raise ValueError(
+                f"variants: {list(self.variants)}, expected names where the output variant is"
+            )
         why = finds_nothing(self.threshold.score, self.good_scores.max)
         if why is not None:
             raise ValueError(f"threshold.score: {self.threshold.score}, {why}")
@@ -279,8 +284,9 @@ class ModelMetadata:
     def to_json(self, *, indent: int | None = None) -> str:
         """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
-        if not self.ignored_here:
-            del values["ignored_here"]
+        for name in ("ignored_here", "variants"):
+            if not values[name]:
+                del values[name]
         return seal_json(values, indent=indent)
 
     @classmethod

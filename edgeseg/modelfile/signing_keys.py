@@ -90,7 +90,7 @@ def _library() -> tuple[Any, Any]:
     except ModuleNotFoundError:
         raise RuntimeFailure(
             "signatures need the package cryptography, which is not installed; "
-            "`pip install edgeseg[sign]`"
+            "`pip install 'edgeseg[sign]'`"
         ) from None
     return ed25519, serialization
 

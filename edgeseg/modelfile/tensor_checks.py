@@ -23,7 +23,9 @@ def check_values(tensors: dict[str, NDArray[Any]]) -> None:
             raise Malformed(f"{name} holds values that are not finite")
         if name in _FROM_ZERO and bool((values < 0).any()):
             raise Malformed(f"{name} holds values below 0")
-    for name in ("embedding", "factor"):
+    if bool((tensors.get("map.weight", np.ones(1)) <= 0).any()):
+        raise Malformed("map.weight holds values that are not above 0")
+    for name in ("embedding", "factor", "map.factor"):
         values = tensors.get(name, np.ones((1, 1)))
         # Of a Gaussian without a factor every distance is 0: it would call everything good.
         if values.ndim < 2 or bool((values == 0).all(axis=(-2, -1)).any()):

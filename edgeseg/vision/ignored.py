@@ -247,10 +247,17 @@ class MapRule:
         return (rows @ np.where(kept_hw, grid_hw, 0) @ columns) * self.gain(kept_hw)
 
     def judge(
-        self, grid_hw: NDArray[np.float32], kept_hw: NDArray[np.bool_]
+        self,
+        grid_hw: NDArray[np.float32],
+        kept_hw: NDArray[np.bool_],
+        *,
+        shown_hw: NDArray[np.float32] | None = None,
     ) -> tuple[NDArray[np.float32], float]:
-        """Return map and score of the cells that count; the score is NaN where none does."""
-        map_hw = self.map_of(grid_hw, kept_hw)
+        """Return map and score of the cells that count; the score is NaN where none does.
+
+        `shown_hw` are the map's own distances, where it has such.
+        """
+        map_hw = self.map_of(grid_hw if shown_hw is None else shown_hw, kept_hw)
         if not kept_hw.any():
             return map_hw, float("nan")
         return map_hw, self.score_of(grid_hw, map_hw, kept_hw)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.base.files import atomic_path
-from edgeseg.base.messages import Setting
+from edgeseg.base.messages import Message, Setting
 from edgeseg.vision.arrays import open_array
 from edgeseg.vision.opencv_log import quiet_opencv
 from edgeseg.vision.picture_size import (
@@ -25,6 +25,7 @@ from edgeseg.vision.picture_size import (
     MOST_SCANS,
     PNG,
     PictureHeader,
+    foreign_kind,
     most_png_data,
     picture_header,
 )
@@ -32,6 +33,9 @@ from edgeseg.vision.picture_size import (
 IMAGE_SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".jp2"}
 )
+# Pictures as phones take them, which are not decoded: to skip them would be to fit on fewer
+# pictures than somebody has put there.
+_FOREIGN_SUFFIXES = frozenset({".heic", ".heif", ".avif"})
 
 _QUALITY = 95  # of a JPEG that is written to a file
 _AT_ONCE = 1 << 20  # values that are converted together
@@ -39,7 +43,12 @@ _AT_ONCE = 1 << 20  # values that are converted together
 
 def is_image_file(path: PurePath) -> bool:
     """Return whether a name promises a picture: a known suffix, and not hidden."""
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
+    return has_image_suffix(path) and not path.name.startswith(".")
+
+
+def has_image_suffix(path: PurePath) -> bool:
+    """Return whether a name ends like that of a picture, be it one that can be read or not."""
+    return path.suffix.lower() in IMAGE_SUFFIXES | _FOREIGN_SUFFIXES
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -47,6 +56,17 @@ def images_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if is_image_file(path) and path.is_file())
+
+
+def pictures_below(folder: Path) -> list[Path]:
+    """Return the pictures in a folder, at any depth, sorted; what is hidden is ignored."""
+    return sorted(
+        path
+        for path in folder.rglob("*.*")
+        if is_image_file(path)
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
 
 
 def read_image(path: Path, *, max_pixels: int = MAX_PIXELS) -> NDArray[np.uint8]:
@@ -252,7 +272,7 @@ def _decode_bgr(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[An
             f"{path}: truncated or damaged PNG (a chunk is cut, fails its CRC or has too much data)"
         )
     if header is None:
-        raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
+        raise _not_read(path, data)
     # COLOR, unlike UNCHANGED, turns the picture upright by its EXIF tag and repeats grey thrice.
     # It also drops alpha: compositing would need a background colour that no camera will show.
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
@@ -263,8 +283,15 @@ def _decode_bgr(path: Path | str, data: bytes, *, max_pixels: int) -> NDArray[An
             reason = getattr(error, "err", "not enough memory")
             raise DatasetError(f"{path}: cannot be decoded ({reason})") from None
     if pixels is None:
-        raise DatasetError(f"{path}: not a picture, or a truncated or damaged one")
+        raise _not_read(path, data)
     return pixels
+
+
+def _not_read(path: Path | str, data: bytes) -> DatasetError:
+    kind = foreign_kind(data)
+    if kind is None:
+        return DatasetError(Message("picture_damaged", name=str(path)))
+    return DatasetError(Message("picture_foreign", name=str(path), kind=kind))
 
 
 def _jpeg_is_whole(data: bytes) -> bool:

@@ -55,7 +55,7 @@ class GreyCopies:
             return
         look_hw = _look(picture_hwc)
         self.greys[place] = grey = _small(look_hw)
-        if _is_sampled(place):
+        if is_sampled(place):
             taken = [_small(again_hw) for again_hw in _retakes(look_hw)]
             self.again[place] = float(_Pictures(np.stack([grey, *taken])).distances(0)[1:].max())
 
@@ -119,8 +119,11 @@ class GreyCopies:
         return parts | {place: first + number for number, place in enumerate(missing)}
 
 
-def _is_sampled(place: int) -> bool:
-    """Choose places 0, 1, 3, 6, 10, ...: some of the first, and some of all that come later."""
+def is_sampled(place: int) -> bool:
+    """Tell whether a picture is compared with itself taken again: at places 0, 1, 3, 6, 10, ...
+
+    Those are some of the first, and some of all that come later.
+    """
     return isqrt(8 * place + 1) ** 2 == 8 * place + 1
 
 

@@ -24,6 +24,9 @@ _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by the kind of colour
 _MOST_TAGS = 4096  # of a TIFF directory
 _WIDTH, _HEIGHT, _BITS, _TILE_WIDTH, _TILE_HEIGHT = 256, 257, 258, 322, 323
 _GAP = rb"(?:\s|#[^\n]*\n)+"
+# Pictures that are not decoded, by what stands at their beginning, or by the brand of their box.
+_FOREIGN = {b"GIF8": "GIF", b"\xff\x0a": "JPEG XL", b"\0\0\0\x0cJXL ": "JPEG XL"}
+_BRANDS = {b"avif": "AVIF", b"avis": "AVIF", b"hei": "HEIC", b"hev": "HEIC", b"mif1": "HEIC"}
 _PNM = re.compile(rb"P[1-6]" + _GAP + rb"(\d{1,9})" + _GAP + rb"(\d{1,9})\s")
 _PNM_HIGHEST = re.compile(rb"P[2356]" + (_GAP + rb"(\d{1,9})") * 3)
 
@@ -63,6 +66,16 @@ def _scans(data: bytes) -> int:
     while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
         at += 1 if data[at + 1] == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return max(1, data.count(b"\xff\xda", at))
+
+
+def foreign_kind(data: bytes) -> str | None:
+    """Return what a picture of a format that is not decoded is called; None if it is none."""
+    if data[4:8] == b"ftyp":
+        box = data[8 : max(16, min(int.from_bytes(data[:4], "big"), 256))]
+        brands = [box[:4], *(box[at : at + 4] for at in range(8, len(box), 4))]
+        kinds = [kind for mark, kind in _BRANDS.items() for each in brands if each.startswith(mark)]
+        return kinds[0] if kinds else None
+    return next((kind for mark, kind in _FOREIGN.items() if data.startswith(mark)), None)
 
 
 def most_png_data(data: bytes) -> int:

@@ -31,7 +31,7 @@ def import_package(builder: Builder) -> Any:
         other = ("; ", Setting("builder", "rtx"), " builds plans without a GPU")
         raise ExportError(
             f"{builder.name} cannot be imported{reason}; "
-            f"install it with `pip install edgeseg[{builder.extra}]`",
+            f"install it with `pip install 'edgeseg[{builder.extra}]'`",
             *(other if builder.extra == "trt" else ()),
         ) from None
     oldest = OLDEST[builder.module]
@@ -39,7 +39,7 @@ def import_package(builder: Builder) -> Any:
         raise ExportError(
             f"{builder.name} {package.__version__} is installed, expected {oldest} or newer: older "
             "ones cannot take precision from the graph; "
-            f"`pip install --upgrade edgeseg[{builder.extra}]`"
+            f"`pip install --upgrade 'edgeseg[{builder.extra}]'`"
         )
     return package
 
@@ -53,7 +53,7 @@ def find_gpu() -> Gpu:
         except ImportError:
             continue
     else:
-        raise ExportError("cuda-python is not installed; `pip install edgeseg[trt]`")
+        raise ExportError("cuda-python is not installed; `pip install 'edgeseg[trt]'`")
     status, device = cuda.cudaGetDevice()
     if int(status) == 0:
         status, properties = cuda.cudaGetDeviceProperties(device)

@@ -20,7 +20,14 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import save_and_reload_model_with_shape_infer
 
 from edgeseg.base.files import temporary_folder
-from edgeseg.export.graph import ancestors, check_graph, initializers, quadratic_form, quiet_logs
+from edgeseg.export.graph import (
+    ancestors,
+    check_graph,
+    initializers,
+    quadratic_form,
+    quadratic_forms,
+    quiet_logs,
+)
 from edgeseg.export.precision.exact_session import exact_session
 from edgeseg.model.model_metadata import INPUT
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
@@ -187,16 +194,24 @@ def _each_exactly(
         yield from session.run([output], {INPUT: batch})[0][: len(frames) - number * size]
 
 
-def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:
-    """Replace the quadratic form by MatMulInteger: factors int8 with a scale per block and column.
+def quantise_forms(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:
+    """Replace each quadratic form by MatMulInteger: int8 factors, a scale per block and column.
 
     `largest` is the highest absolute value of the centred embedding on good images, for each block
     or for all; the range of the int8 activations is twice that, so that a defect does not saturate
     at once. Each block has its own scale, so that a block of small values keeps its digits.
     """
-    form = quadratic_form(proto)
+    for form in quadratic_forms(proto):
+        _quantise_form(proto, form, largest=largest)
+    return check_graph(proto)
+
+
+def _quantise_form(
+    proto: ModelProto, form: NodeProto, *, largest: float | NDArray[np.float32]
+) -> None:
+    name = form.input[1]
     constants = initializers(proto)
-    factor = numpy_helper.to_array(constants[form.input[1]])  # (B, k, r)
+    factor = numpy_helper.to_array(constants[name])  # (B, k, r)
     column = np.abs(factor).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
     column = np.maximum(column, np.finfo(np.float32).tiny)
     reach = np.broadcast_to(np.asarray(largest, np.float32), factor.shape[:1])  # (B,)
@@ -204,29 +219,28 @@ def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) ->
     reach = np.maximum(reach, np.float32(least))
     step = (2.0 * reach / 127.0).astype(np.float32)
     new = {
-        "factor_int8": np.rint(factor / column).astype(np.int8),
-        "factor_scale": (column * step[:, None, None]).astype(np.float32),
-        "embedding_scale": step,
-        "embedding_zeros": np.full(step.shape, 128, np.uint8),
-        "embedding_zero": np.uint8(128),
+        f"{name}_int8": np.rint(factor / column).astype(np.int8),
+        f"{name}_scale": (column * step[:, None, None]).astype(np.float32),
+        f"{name}_step": step,
+        f"{name}_zeros": np.full(step.shape, 128, np.uint8),
+        f"{name}_zero": np.uint8(128),
     }
-    for name, value in new.items():
-        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-    quantised = ["embedding_uint8", "factor_int8", "embedding_zero"]
+    for constant, value in new.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), constant))
+    quantised = [f"{name}_uint8", f"{name}_int8", f"{name}_zero"]
     steps = [
-        ("QuantizeLinear", [form.input[0], "embedding_scale", "embedding_zeros"], quantised[0]),
-        ("MatMulInteger", quantised, "form_int32"),
-        ("Cast", ["form_int32"], "form_float"),
-        ("Mul", ["form_float", "factor_scale"], form.output[0]),
+        ("QuantizeLinear", [form.input[0], f"{name}_step", f"{name}_zeros"], quantised[0]),
+        ("MatMulInteger", quantised, f"{name}_int32"),
+        ("Cast", [f"{name}_int32"], f"{name}_float"),
+        ("Mul", [f"{name}_float", f"{name}_scale"], form.output[0]),
     ]
     place = list(proto.graph.node).index(form)
-    proto.graph.initializer.remove(constants[form.input[1]])
+    proto.graph.initializer.remove(constants[name])
     proto.graph.node.remove(form)
     for offset, (kind, inputs, output) in enumerate(steps):
-        node = helper.make_node(kind, inputs, [output], name=f"form_{kind.lower()}")
+        node = helper.make_node(kind, inputs, [output], name=f"{name}_{kind.lower()}")
         if kind == "Cast":
             node.attribute.append(helper.make_attribute("to", TensorProto.FLOAT))
         if kind == "QuantizeLinear":
             node.attribute.append(helper.make_attribute("axis", 0))
         proto.graph.node.insert(place + offset, node)
-    return check_graph(proto)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
 from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
+from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_forms
 from edgeseg.export.precision.refit import with_factors
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
@@ -107,17 +108,17 @@ MAKERS: dict[str, Maker] = {
 
 def _with_form(graph: ModelProto, head: Head, task: Task) -> ModelProto:
     if task.target == "cpu":
-        return quantise_form(graph, largest=reach(head, task.images))
+        return quantise_forms(graph, largest=reach(head, task.images))
     return half_form(graph)
 
 
 def reach(head: Head, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Find the highest absolute value of the centred embedding in each block, or in all."""
     model = head.model
-    mean = model.mean.numpy()
     cells = np.zeros(model.windows.cells, np.float32)
     for image in images:
-        centred = head.embed(image[None])[0].T - mean
+        embedded = torch.from_numpy(head.embed(image[None]).swapaxes(1, 2))
+        centred = model.centre(embedded)[0][0].numpy()  # (P, k)
         cells = np.maximum(cells, np.abs(centred).max(axis=1))
     blocks = model.windows.by_block(cells[None, :, None]).max(axis=(1, 2))
     return np.asarray(blocks if model.factor.shape[0] > 1 else blocks.max())

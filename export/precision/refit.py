@@ -15,11 +15,23 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.progress import Note, Progress
 from edgeseg.data.datasets import Dataset
-from edgeseg.export.graph import FACTOR, ancestors, check_graph, initializers, quadratic_form
+from edgeseg.export.graph import (
+    FACTOR,
+    MAP_FACTOR,
+    MAP_WEIGHT,
+    MEANS,
+    VARIANT_BIAS,
+    VARIANT_WEIGHT,
+    ancestors,
+    check_graph,
+    initializers,
+    quadratic_form,
+)
 from edgeseg.export.sessions import Run
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.options import FitOptions
+from edgeseg.fitting.variants import check_same
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
@@ -37,6 +49,16 @@ def centring(proto: ModelProto) -> NodeProto:
     """Find the node that subtracts the mean in front of the quadratic form."""
     chain = ancestors(proto, quadratic_form(proto).input[0])
     return next(node for node in reversed(chain) if node.op_type == "Sub")
+
+
+def mean_name(proto: ModelProto) -> str:
+    """Name the constant that is subtracted from the embedding first: the mean of all images."""
+    tensor = embedding_tensor(proto)
+    return next(
+        str(node.input[1])
+        for node in proto.graph.node
+        if node.op_type == "Sub" and node.input[0] == tensor
+    )
 
 
 def with_embedding(proto: ModelProto, tensor: str) -> ModelProto:
@@ -84,6 +106,7 @@ def refit(
         config=artefact.config.with_options({"false_alarm_rate": rate}),
         through=embed,
     )
+    check_same(space.config, good)
     # As many as it was fitted with, be it none.
     planted = 0 if artefact.planted is None else max(artefact.planted.count, FitOptions.planted)
     options = FitOptions(
@@ -107,7 +130,12 @@ def with_factors(proto: ModelProto, model: ReferenceModel) -> ModelProto:
     changed = ModelProto()
     changed.CopyFrom(proto)
     constants = initializers(changed)
-    mean = centring(changed).input[1]
-    for name, value in ((mean, model.mean), (FACTOR, model.factor)):
+    values = {mean_name(changed): model.mean, FACTOR: model.factor}
+    if model.map_factor is not None and model.map_weight is not None:
+        values |= {MAP_FACTOR: model.map_factor, MAP_WEIGHT: model.map_weight}
+    several = (model.variant_means, model.variant_weight, model.variant_bias)
+    for name, values_of in zip((MEANS, VARIANT_WEIGHT, VARIANT_BIAS), several, strict=True):
+        values |= {} if values_of is None else {name: values_of}
+    for name, value in values.items():
         constants[name].CopyFrom(numpy_helper.from_array(value.contiguous().numpy(), name))
     return check_graph(changed)

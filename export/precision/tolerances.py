@@ -12,11 +12,11 @@ class Tolerance:
     from a few frames: `export/chance.py` adds what chance does on so many.
     """
 
-    max_error: float  # of the map of the same frames
+    max_error: float  # of the map of the same frames, and of their scores
     mean_error: float
     min_rank_correlation: float  # of scores
     max_flips: float  # share of images whose verdict changes, each at its own threshold
-    head_error: float = 1e-4  # mean, of the map of the same embedding
+    head_error: float = 1e-4  # mean, of map and score of the same embedding
     max_loss: float = 0.0  # of the AUROC between good images and planted defects
 
 

@@ -1,7 +1,9 @@
 """The session of a loaded model: batches of frames in, predictions out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,9 @@ from edgeseg.modelfile.precisions import runs_on
 from edgeseg.modelfile.signature import Statement
 
 _UINT8 = np.dtype(np.uint8)
-# What a graph returns: map (N, H, W), score (N,) and, where the model has one, grid (N, h, w).
-Outputs = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]
+# What a graph returns, by name: map (N, H, W), score (N,) and, where the model has them, grid and
+# map_grid (N, h, w), and variant (N,), which is a whole number.
+Outputs = Mapping[str, NDArray[Any]]
 
 
 class Session(ABC):
@@ -66,15 +69,9 @@ class Session(ABC):
         predictions: list[Prediction] = []
         for start in range(0, len(frames_nhwc), largest):
             part = frames_nhwc[start : start + largest]
-            maps, scores, grids = self._run(_fill_batch(part, smallest))
-            predictions += [
-                Prediction(
-                    map_hw=maps[index].copy(),  # a view would keep, or share, the whole batch
-                    score=float(scores[index]),
-                    grid_hw=None if grids is None else grids[index].copy(),
-                )
-                for index in range(len(part))
-            ]
+            outputs = self._run(_fill_batch(part, smallest))
+            names = self.metadata.variants
+            predictions += [_prediction(outputs, index, names) for index in range(len(part))]
         return predictions
 
     def __enter__(self) -> "Session":
@@ -82,6 +79,18 @@ class Session(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _prediction(outputs: Outputs, index: int, variants: Sequence[str]) -> Prediction:
+    """Copy what belongs to one frame: a view would keep, or share, the whole batch."""
+    grid, shown = outputs.get("grid"), outputs.get("map_grid")
+    return Prediction(
+        map_hw=outputs["map"][index].copy(),
+        score=float(outputs["score"][index]),
+        grid_hw=None if grid is None else grid[index].copy(),
+        map_grid_hw=None if shown is None else shown[index].copy(),
+        variant=variants[int(outputs["variant"][index])] if variants else None,
+    )
 
 
 def _fill_batch(frames_nhwc: NDArray[np.uint8], smallest: int) -> NDArray[np.uint8]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeseg.base.computer import has_cuda
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Sentence, Setting
 from edgeseg.base.progress import Note, ignore
@@ -164,10 +165,12 @@ def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str,
         )
     if backend != AUTO:
         return [(backend, model)]
+    # Where there is no driver there is nothing to try, and nothing to say of it.
+    of_graphs = _FASTEST_FIRST if has_cuda() else _FASTEST_FIRST[-1:]
     if not plan:
-        return [(name, model) for name in _FASTEST_FIRST]
+        return [(name, model) for name in of_graphs]
     graph = onnx_beside(model, files=files)
-    others = [] if graph is None else [(name, graph) for name in _FASTEST_FIRST[1:]]
+    others = [] if graph is None else [(name, graph) for name in of_graphs if name != "tensorrt"]
     return [("tensorrt", model), *others]
 
 

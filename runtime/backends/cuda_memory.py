@@ -19,7 +19,7 @@ def load_cuda() -> ModuleType:
             return importlib.import_module(name)
         except ImportError:
             continue
-    raise BackendUnavailable("cuda-python is not installed; `pip install edgeseg[trt]`")
+    raise BackendUnavailable("cuda-python is not installed; `pip install 'edgeseg[trt]'`")
 
 
 class Cuda:

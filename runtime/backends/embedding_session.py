@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.computer import has_cuda
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.backends.model_file import BackendUnavailable, first_line
 from edgeseg.runtime.backends.onnxruntime_session import open_onnxruntime
@@ -21,7 +22,7 @@ def open_embeddings(model: Path, output: str, options: SessionOptions) -> Run:
 
     The backend is the first one that `auto` would take for a graph.
     """
-    for device in ("cuda", "cpu"):
+    for device in ("cuda", "cpu") if has_cuda() else ("cpu",):
         try:
             return _onnxruntime(open_onnxruntime(model, options, device=device), output)
         except BackendUnavailable as error:

@@ -20,7 +20,7 @@ from edgeseg.runtime.backends.onnx_properties import (
     Field,
     bytes_of,
     fields_of,
-    varint_of,
+    numbers_of,
 )
 
 _GRAPH = 7  # of ModelProto in onnx.proto
@@ -124,20 +124,14 @@ class _Tensor:
         return b"".join(parts)
 
     def _kind(self) -> int:
-        return next((n for field in self._fields for n in self._numbers(field, _TYPE)), 0)
+        return next(iter(self._numbers(_TYPE)), 0)
 
     def _shape(self) -> tuple[int, ...]:
-        return tuple(n for field in self._fields for n in self._numbers(field, _DIMS))
+        return tuple(self._numbers(_DIMS))
 
-    def _numbers(self, field: Field, number: int) -> Iterator[int]:
-        """Yield the integers of a field, packed or one by one."""
-        if field.number != number:
-            return
-        self._file.seek(field.value if field.has_bytes else field.start)
-        if not field.has_bytes:
-            varint_of(self._file)  # its tag
-        while self._file.tell() < field.end:
-            yield varint_of(self._file)
+    def _numbers(self, number: int) -> list[int]:
+        fields = [field for field in self._fields if field.number == number]
+        return [value for field in fields for value in numbers_of(self._file, field)]
 
 
 def _name(file: Any, message: Field, number: int) -> str:

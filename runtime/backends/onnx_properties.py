@@ -86,6 +86,15 @@ def bytes_of(file: BinaryIO, field: Field) -> bytes:
     return file.read(field.end - field.value)
 
 
+def numbers_of(file: BinaryIO, field: Field) -> Iterator[int]:
+    """Yield the integers of a field, packed or one by one."""
+    file.seek(field.value if field.has_bytes else field.start)
+    if not field.has_bytes:
+        varint_of(file)  # its tag
+    while file.tell() < field.end:
+        yield varint_of(file)
+
+
 def _our_text(file: BinaryIO, field: Field, key: str) -> bytes | None:
     """Read the value of a property, if it is ours."""
     if field.number != METADATA_PROPS or not field.has_bytes:

@@ -93,23 +93,24 @@ class OrtSession(Session):
             count = options.thread_count
             self.backend += f", {count} thread{'s' if count > 1 else ''}"
         self._input = self.metadata.input.name
-        self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
+        self._outputs = list(self.metadata.outputs)
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
         try:
-            maps, scores, *grids = self._session.run(self._outputs, {self._input: frames_nhwc})
+            values = self._session.run(self._outputs, {self._input: frames_nhwc})
         except Exception as error:
             raise RuntimeFailure(
                 f"{self.backend}: inference failed ({first_line(error)})"
             ) from error
-        return maps, scores, grids[0] if grids else None
+        return dict(zip(self._outputs, values, strict=True))
 
 
 def _import_for(device: str, name: str) -> Any:
     """Import ONNX Runtime, if it is installed and has the provider of a device."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise BackendUnavailable(
-            "ONNX Runtime is not installed; `pip install edgeseg[cpu]`, or `edgeseg[gpu]` with CUDA"
+            "ONNX Runtime is not installed; `pip install 'edgeseg[cpu]'`, or `edgeseg[gpu]` with "
+            "CUDA"
         )
     import onnxruntime
 

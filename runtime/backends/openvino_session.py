@@ -80,7 +80,6 @@ class OpenVinoSession(Session):
         compiled = compile_openvino(graph, options, model=model)
         self._request = compiled.create_infer_request()
         self._input = self.metadata.input.name
-        self._has_grid = "grid" in self.metadata.outputs
         used = compiled.get_property("INFERENCE_NUM_THREADS")
         self.backend = f"OpenVINO CPU, {used} thread{'s' if used != 1 else ''}"
         self.arithmetic = arithmetic(compiled)
@@ -93,13 +92,13 @@ class OpenVinoSession(Session):
             raise RuntimeFailure(
                 f"{self.backend}: inference failed ({first_line(error)})"
             ) from error
-        return outputs["map"], outputs["score"], outputs["grid"] if self._has_grid else None
+        return {name: outputs[name] for name in self.metadata.outputs}
 
 
 def check_installed() -> None:
     """Refuse at the beginning if OpenVINO is not installed."""
     if importlib.util.find_spec("openvino") is None:
-        raise BackendUnavailable("OpenVINO is not installed; `pip install edgeseg[openvino]`")
+        raise BackendUnavailable("OpenVINO is not installed; `pip install 'edgeseg[openvino]'`")
 
 
 def _precision(graph: Any, model: Path) -> Precision:

@@ -33,7 +33,7 @@ def import_builder(model: Path, metadata: ModelMetadata) -> Any:
     if importlib.util.find_spec(_MODULES[builder]) is None:
         raise BackendUnavailable(
             f"{model}: {_NAMES[builder]} is not installed; "
-            f"`pip install edgeseg[{_EXTRAS[builder]}]`"
+            f"`pip install 'edgeseg[{_EXTRAS[builder]}]'`"
         )
     module = importlib.import_module(_MODULES[builder])
     built, here = plan.builder_version, str(module.__version__)

@@ -31,7 +31,7 @@ class TensorRtSession(Session):
         self._engine = self._load(files.read(model))
         self._context = self._engine.create_execution_context()
         self._input = self.metadata.input.name
-        self._outputs = ["map", "score"] + ["grid"] * ("grid" in self.metadata.outputs)
+        self._outputs = list(self.metadata.outputs)
         self._arrays = {name: self._allocate(name) for name in self._tensors()}
         self._graph: Any = None
         self._count = 0
@@ -133,11 +133,10 @@ class TensorRtSession(Session):
             self._set_count(count)
             self._enqueue()
         self._cuda.synchronise()
-        maps, scores, *grids = (
-            self._arrays[name].array[:count].astype(np.float32, copy=False)
+        return {
+            name: self._arrays[name].array[:count].astype(np.float32, copy=False)
             for name in self._outputs
-        )
-        return maps, scores, grids[0] if grids else None
+        }
 
     def close(self) -> None:
         """Release everything in the order of its dependencies."""

@@ -30,6 +30,7 @@ class Grab(NamedTuple):
     frame_id: int | None = None  # the camera's own number of the frame
     camera_ns: int | None = None  # the camera's own clock when it was exposed
     lost: str = UNREADABLE  # the cause it is counted under when there is no image
+    fault: str = ""  # why there is none, of a file
 
 
 class Capture(Protocol):

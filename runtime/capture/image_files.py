@@ -10,7 +10,7 @@ from edgeseg.base.files import home_path, is_there
 from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.captures import Grab
 from edgeseg.runtime.capture.redact import redact_url
-from edgeseg.vision.images import IMAGE_SUFFIXES, images_in, read_image
+from edgeseg.vision.images import IMAGE_SUFFIXES, has_image_suffix, images_in, read_image
 from edgeseg.vision.picture_size import MAX_PIXELS
 
 
@@ -30,21 +30,19 @@ class ImageFiles:
         grabbed_ns, wall_s = time.monotonic_ns(), time.time()
         try:
             image_hwc = read_image(path, max_pixels=self._max_pixels)
-        except DatasetError:
-            return Grab(None, "rgb", grabbed_ns, wall_s, path.name)
+        except DatasetError as error:
+            return Grab(None, "rgb", grabbed_ns, wall_s, path.name, fault=str(error))
         return Grab(image_hwc, "rgb", grabbed_ns, wall_s, path.name)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
 
-def has_image_suffix(path: Path) -> bool:
-    """Whether the name ends like an image; a file that is named itself may be hidden."""
-    return path.suffix.lower() in IMAGE_SUFFIXES
-
-
 def image_paths(text: str) -> list[Path]:
-    """List the images of a folder, of a pattern or of one name, in order; at least one."""
+    """List the images of a folder, of a pattern or of one name, in order; at least one.
+
+    A file that is named itself may be hidden.
+    """
     path = home_path(text)
     paths = _matching(path)
     paths = [path for path in paths if has_image_suffix(path) and path.is_file()]

@@ -17,6 +17,7 @@ from edgeseg.runtime.capture.repeats import Repeats
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture
 from edgeseg.runtime.capture.suspension import Suspension
 from edgeseg.runtime.events.records import SourceEvent, SourceEventKind
+from edgeseg.vision.unreadable import unreadable_error
 
 _STUCK_S = 60.0
 STALLED = "stalled"  # came after the stall time-out: nobody knows how old it is
@@ -64,6 +65,7 @@ class Reader:
         self._opener = opener
         self._first_backoff_s = first_backoff_s
         self._frame_index = 0
+        self._faults: list[str] = []  # of files that cannot be read
         self._was_open = False
         self._lost_said = False
         self._awaited = False  # a connection's first frame is
@@ -149,6 +151,8 @@ class Reader:
         finally:
             self.connected, self.ended, self._alive_s = False, True, math.inf
             reason = f"{self._frame_index} frames read"
+            if self._faults:
+                reason += f"; {unreadable_error(self._faults, of=self._frame_index)}"
             if self.error is not None:
                 reason = str(self.error).removeprefix(f"{self.spec.name}: ")
             self._emit("source_end", reason)
@@ -240,6 +244,8 @@ class Reader:
 
     def _lose_frame(self, grab: Grab, cause: str) -> None:
         self._buffer.count_unread(self.index, cause)
+        if grab.fault and not self.spec.reconnects:  # there is an end that names them
+            self._faults.append(grab.fault)
         if self.spec.trigger != "off":  # somebody waits for this one
             self._emit("frame_lost", cause, frame_id=grab.frame_id)
 

@@ -17,7 +17,7 @@ from edgeseg.base.messages import Setting
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Trigger, Wait
 from edgeseg.runtime.capture.frame_buffer import Policy
-from edgeseg.runtime.capture.image_files import ImageFiles, has_image_suffix, image_paths
+from edgeseg.runtime.capture.image_files import ImageFiles, image_paths
 from edgeseg.runtime.capture.opencv_capture import (
     OpenCvCapture,
     is_index,
@@ -30,6 +30,7 @@ from edgeseg.runtime.capture.opencv_capture import (
 from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address
 from edgeseg.runtime.capture.redact import redact, redact_url
 from edgeseg.runtime.capture.synthetic_camera import SyntheticCamera, SyntheticOptions
+from edgeseg.vision.images import has_image_suffix
 from edgeseg.vision.picture_size import MAX_PIXELS
 
 VIDEO_SUFFIXES = {".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts"}

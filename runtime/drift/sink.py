@@ -1,4 +1,4 @@
-"""Watch drift as a sink: one watch per source, an event per change, and a picture of the cells."""
+"""Watch drift as a sink: watches of each source, an event per change, a picture of the cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.runtime.drift.source_watches import SourceWatches
 from edgeseg.runtime.drift.watch import WINDOW, DriftState, DriftWatch
 from edgeseg.runtime.events.records import (
     SCHEMA,
@@ -74,10 +75,10 @@ class DriftSink:
         DriftWatch(self._baseline, window=window)  # refuse a bad window now, not at the first frame
         self._window = window
         self._publish = publish
-        self._watches: dict[int, DriftWatch] = {}
+        self._watches: dict[int, SourceWatches] = {}
         self._watchable = True
         self._away: set[int] = set()  # sources that are lost
-        self._of_models: dict[str, dict[int, DriftWatch]] = {}
+        self._of_models: dict[str, dict[int, SourceWatches]] = {}
         self.states: dict[int, DriftState] = {}  # by source index; any thread may read
 
     def change_model(self, change: ModelChange) -> None:
@@ -98,13 +99,14 @@ class DriftSink:
 
     def on_frame(self, result: FrameResult) -> None:
         """Take one scored frame; ignore one without a grid, as tiles give."""
-        grid_hw = result.prediction.grid_hw
+        grid_hw = result.prediction.shown_hw
         if grid_hw is None or not self._watchable:
             return
-        index, watch = result.source_index, self._watch(result.source_index)
-        before = watch.state.level
-        state = watch.update(
+        index, watches = result.source_index, self._watch(result.source_index)
+        before = watches.state.level
+        state = watches.update(
             grid_hw,
+            variant=result.prediction.variant,
             anomalous=result.verdict != "good",
             frame_hwc=result.frame_hwc,
             pose=result.pose,
@@ -122,16 +124,16 @@ class DriftSink:
         if self._watchable:
             self._show(event.source_index)
 
-    def _watch(self, index: int) -> DriftWatch:
-        watch = self._watches.get(index)
-        if watch is None:
-            watch = self._watches[index] = DriftWatch(
-                self._baseline,
-                window=self._window,
-                counted_hw=self._counted_hw,
-                places=self._places,
+    def _watch(self, index: int) -> SourceWatches:
+        watches = self._watches.get(index)
+        if watches is None:
+            baseline, counted_hw, places = self._baseline, self._counted_hw, self._places
+            window = self._window
+            watches = self._watches[index] = SourceWatches(
+                lambda: DriftWatch(baseline, window=window, counted_hw=counted_hw, places=places),
+                window=window,
             )
-        return watch
+        return watches
 
     def _show(self, index: int) -> None:
         state = self._watch(index).state

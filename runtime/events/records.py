@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import Severity, Verdict, severity_of
+from edgeseg.decision.judgement import Severity, Verdict, oddness_of, severity_of
 from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -86,6 +87,7 @@ class FrameResult:
     refusal: Refusal | None = None  # why it is no_inspection
     doubt: Doubt | None = None  # why it is invalid or not_found
     p_value: float | None = None  # share of good parts that look this odd; None: not known
+    good_parts: int | None = None  # behind the p-value
     alarm: bool = False  # k of the last n verdicts of this source were neither good nor unsure
     alarm_started: bool = False  # true on the first frame of an alarm
     regions: tuple[Region, ...]  # strongest first, at most MAX_REGIONS of them
@@ -103,6 +105,13 @@ class FrameResult:
         if self.refusal is not None:
             return self.refusal[1]
         return "" if self.doubt is None else str(self.doubt)
+
+    @property
+    def oddness(self) -> Message | None:
+        """The p-value in words; None where it is not known, or says nothing of the part."""
+        if self.refusal is not None:
+            return None
+        return oddness_of(self.p_value, self.good_parts, doubt=self.doubt)
 
     @property
     def severity(self) -> Severity | None:

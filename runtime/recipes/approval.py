@@ -27,6 +27,7 @@ class GoldenPicture:
     sha256: str
     verdict: str
     score: float
+    variant: str | None = None  # of the product; None: the model has one product
 
     @property
     def label(self) -> Label:
@@ -97,7 +98,11 @@ def stage_approval(change: Change, approval: Approval) -> None:
 
 
 def _text(approval: Approval) -> str:
-    return json.dumps(asdict(approval), indent=2, allow_nan=False) + "\n"
+    values = asdict(approval)
+    for picture in values["pictures"]:
+        if picture["variant"] is None:
+            del picture["variant"]
+    return json.dumps(values, indent=2, allow_nan=False) + "\n"
 
 
 def golden_files(recipe: Recipe) -> Iterator[tuple[str, Path]]:

@@ -86,6 +86,7 @@ def approve(judge: RecipeJudge, *, master: Sequence[Image] | None = None) -> App
             sha256=hashlib.sha256(data).hexdigest(),
             verdict=result.verdict,
             score=_score(result, name, judge),
+            variant=result.prediction.variant,
         )
         if (picture.label == "good") != (picture.verdict == "good"):
             raise RuntimeFailure(
@@ -202,6 +203,7 @@ def _check_picture(
     verdicts: set[str] = {result.verdict for result in results}
     problems = [
         *_verdict_problems(verdicts, picture, same_model=same_model),
+        *_variant_problems(judge, results, picture),
         *_score_problems(judge, score if same_model else None, spread, picture),
     ]
     found.problems += [f"{picture.file}: {text}" for text in problems]
@@ -225,6 +227,17 @@ def _verdict_problems(
         yield f"judged {_words(verdicts)}, approved was {picture.verdict}"
     elif (verdicts == {"good"}) != (picture.label == "good"):
         yield f"judged {_words(verdicts)}, expected {picture.label}"
+
+
+def _variant_problems(
+    judge: RecipeJudge, results: Sequence[FrameResult], picture: GoldenPicture
+) -> Iterator[str]:
+    """Yield that a picture is taken for another variant; a model of one product names none."""
+    if picture.variant is None or not judge.session.metadata.variants:
+        return
+    named = {str(result.prediction.variant) for result in results}
+    if named != {picture.variant}:
+        yield f"named {_words(named)}, approved was {picture.variant}"
 
 
 def _score_problems(

@@ -3,7 +3,7 @@
 An earlier model comes back with its own approval.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from edgeseg.base.files import file_sha256
 from edgeseg.base.progress import Note
 from edgeseg.modelfile.file_reading import DISK
 from edgeseg.modelfile.signature import Statement, read_signature, trusted_statement
-from edgeseg.modelfile.versions import replacing
+from edgeseg.modelfile.versions import Change, replacing
 from edgeseg.runtime.backends.kept_choice import commands_to_choose_again
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.backends.ran_versions import RanVersions
@@ -75,8 +75,15 @@ def _note_choice(recipe: Recipe, model: Path, note: Note) -> None:
     )
 
 
-def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
+def roll_back(
+    recipe: Recipe,
+    *,
+    trust: Sequence[Path] = (),
+    stage: Callable[[Change, Path], None] | None = None,
+) -> Version:
     """Restore the version before the present one, with its approval and its signature.
+
+    `stage` may add to the change what else the version needs; it is given the version's model.
 
     Where keys are trusted, only a version that one of them signed is restored: another would not
     run here. The rollback is recorded on this device, because a station refuses versions older than
@@ -96,6 +103,8 @@ def roll_back(recipe: Recipe, *, trust: Sequence[Path] = ()) -> Version:
             if kept.is_file():
                 change.copy(name, kept)
         stage_model(change, recipe, path / version.model)
+        if stage is not None:
+            stage(change, path / version.model)
     return version
 
 

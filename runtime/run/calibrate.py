@@ -11,9 +11,9 @@ from edgeseg.decision.operating_point import (
     by_rate,
     check_rate,
     guarantee,
+    interval_words,
     needed_images,
     operating_point,
-    unlucky_words,
     with_band,
 )
 from edgeseg.decision.score_origin import ScoreOrigin, percent
@@ -69,7 +69,9 @@ def _lines(before: Thresholds, chosen: Thresholds, *, wish: float) -> Iterator[s
         return
     yield f"{line}; answers for {percent(chosen.false_alarm_rate)} false alarms"
     yield str(guarantee(chosen))
-    yield unlucky_words(chosen.parts, rate=wish)
+    if chosen.grouping == "pictures":
+        yield "--group-by says which pictures show one part"
+    yield interval_words(chosen.parts, rate=wish, promise=chosen.promise)
 
 
 def _choose_thresholds(
@@ -77,7 +79,7 @@ def _choose_thresholds(
 ) -> Thresholds:
     scores, peaks, floors = images.highest
     count = len(images.scores)
-    point = operating_point(scores, peaks, rate=wish, pictures=count)
+    point = operating_point(scores, peaks, rate=wish, promise=before.promise, pictures=count)
     known = images.parts > 1 or count == 1
     if known and point.shortfall is not None:
         note(point.shortfall)
@@ -85,7 +87,7 @@ def _choose_thresholds(
         by_rate(before, point),
         origin=ScoreOrigin(kind="split", backend=backend),
         choice=None,
-        foreign=foreign_limit(floors, threshold=point.score),
+        foreign=foreign_limit(floors, threshold=point.pixel),
         appearance=_appearance(before.appearance, images.looks.limits),
         false_alarm_rate=point.promised_rate if known else 1.0,
         images=count,

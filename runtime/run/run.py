@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.extras import check_installed
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.reader import OpenCapture
@@ -25,8 +26,9 @@ from edgeseg.runtime.scoring.meters import Faults
 from edgeseg.runtime.scoring.pipeline import Pipeline, PipelineConfig
 from edgeseg.runtime.scoring.report import RunReport, build_report, report_text, write_report
 from edgeseg.runtime.scoring.scorer import ScorerConfig
+from edgeseg.runtime.settings.adapter_kinds import ADAPTERS
 from edgeseg.runtime.settings.options import StreamOptions
-from edgeseg.runtime.settings.sink_kinds import StreamRun, attach_sinks
+from edgeseg.runtime.settings.sink_kinds import SINKS, StreamRun, attach_sinks
 from edgeseg.runtime.settings.trigger_kinds import FREE
 from edgeseg.runtime.sinks.event_log import EventLog
 
@@ -59,6 +61,7 @@ def open_stream(
         )
         for text in source_texts(options)
     ]
+    check_packages(options)
     with open_product(options, note=note) as product:
         faults = Faults(note)
         line = Line(options, specs, faults=faults, note=note)
@@ -91,6 +94,14 @@ def open_stream(
             pipeline.close_sinks()  # of the ones that were made before the mistake
             raise
         yield OpenStream(run=run, line=line, changes=RecipeChanges(product, run, line))
+
+
+def check_packages(options: StreamOptions) -> None:
+    """Refuse before the model is opened what needs a package that is not installed."""
+    for name, sink in SINKS.items():
+        check_installed(name, *sink.needs(options.sinks.of(sink.record)))
+    for name, adapter in ADAPTERS.items():
+        check_installed(name, *adapter.needs(options.sinks.of(adapter.record)))
 
 
 def run_stream(

@@ -1,22 +1,25 @@
 """Use an exported model in programs: frames in, judged predictions out."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.progress import Note
-from edgeseg.decision.judgement import JudgedPrediction, chance, judge
-from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.judge_pictures import judge_pictures
+from edgeseg.decision.judgement import JudgedPrediction, judge
+from edgeseg.decision.prediction import Prediction, blend_tiles
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import Statement
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.session_options import SessionOptions
-from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
+from edgeseg.runtime.scoring.model_input import InputMaker, cut, fit_into, look_over
 from edgeseg.vision.appearance import appearance_of
-from edgeseg.vision.frames import Channels, check_frame
+from edgeseg.vision.frames import Channels, Picture, PictureT, frame_of
 from edgeseg.vision.geometry import View
 from edgeseg.vision.picture_kinds import Colour
 
@@ -73,29 +76,48 @@ class Detector:
         """The pixel threshold; higher pixels of the map are marked."""
         return self.thresholds.pixel
 
-    def predict(
-        self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb"
-    ) -> JudgedPrediction:
-        """Score one frame of any size; channels="bgr" for OpenCV's captures.
+    @overload
+    def predict(self, picture: Picture, *, channels: Channels = "rgb") -> JudgedPrediction: ...
 
-        The frame is resized as it was for fitting, and cut if the model was fitted on a region or
-        on tiles. The map covers the frame at the model's resolution; regions are in its pixels.
+    @overload
+    def predict(
+        self,
+        picture: list[PictureT] | tuple[PictureT, ...] | Iterator[PictureT],
+        *,
+        channels: Channels = "rgb",
+    ) -> list[JudgedPrediction]: ...
+
+    def predict(
+        self, picture: Any, *, channels: Channels = "rgb"
+    ) -> JudgedPrediction | list[JudgedPrediction]:
+        """Judge a picture of any size, a list of pictures, or a folder of them.
+
+        picture: a path, or a numpy array (height, width) or (height, width, 3) of 8 or 16 bits. A
+            list gives a list of results, in its order. So does a folder, by name and at any depth;
+            each result has the `path` of its picture. For a type checker a path is one picture:
+            write [folder].
+        channels: the order in arrays of colours; "bgr" for what OpenCV has captured or read.
+
+        A picture is resized as it was for fitting, and cut if the model was fitted on a region or
+        on tiles. The map covers it at the model's resolution; regions are in its pixels.
         """
-        check_frame(frame_hwc, channels)
+        return judge_pictures(picture, channels, self._judge)
+
+    def _judge(self, frame_hwc: NDArray[np.uint8], channels: Channels) -> JudgedPrediction:
         found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         prediction = self._score_view(frame_hwc, view, channels=channels)
         return judge(
             prediction,
             thresholds=self.thresholds,
-            p_value=chance(prediction.score, self.metadata.good_scores),
+            good=self.metadata.good_scores,
             view=view,
             found=found,
         )
 
-    def score(self, frame_hwc: NDArray[np.uint8], *, channels: Channels = "rgb") -> Prediction:
-        """Score one frame without a verdict; a part that is not found is scored as if it were."""
-        check_frame(frame_hwc, channels)
+    def score(self, picture: Picture, *, channels: Channels = "rgb") -> Prediction:
+        """Score a picture without a verdict; a part that is not found is scored as if it were."""
+        frame_hwc, channels = frame_of(picture, channels)
         found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return self._score_view(frame_hwc, view, channels=channels)
@@ -122,7 +144,7 @@ class Detector:
         input_nhwc = np.empty((len(pieces), *self.metadata.size_hw, 3), np.uint8)
         for piece_hwc, slot_hwc in zip(pieces, input_nhwc, strict=True):
             fit_into(piece_hwc, slot_hwc, swap=swap)
-        blended = blend(self._session.infer(input_nhwc), tiling)
+        blended = blend_tiles(self._session.infer(input_nhwc), tiling)
         return replace(blended, appearance=look_over(crop_hwc, tiling, swap=swap))
 
     def close(self) -> None:

@@ -57,9 +57,9 @@ class GoodImages:
         if prediction.appearance is not None:
             look = GoodAppearance.of([prediction.appearance], grey=int(grey))
             self.looks = self.looks.merge(look)
-        if prediction.grid_hw is None:
+        if prediction.shown_hw is None:
             return
-        d2_hw = prediction.grid_hw.astype(np.float64) ** 2
+        d2_hw = prediction.shown_hw.astype(np.float64) ** 2
         if self._sum_hw is None or self._squares_hw is None:
             self._sum_hw, self._squares_hw = np.zeros_like(d2_hw), np.zeros_like(d2_hw)
         self._sum_hw += d2_hw

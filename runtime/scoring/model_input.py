@@ -72,8 +72,15 @@ class InputMaker:
         kept_hw = np.ones(rule.grid_hw, np.bool_) if inside_hw is None else inside_hw
         if self._hidden is not None:
             kept_hw = kept_hw & self._hidden.kept_cells(rule.grid_hw)
-        map_hw, score = rule.judge(grid_hw, kept_hw)
-        return Prediction(map_hw=map_hw, score=score, grid_hw=np.where(kept_hw, grid_hw, 0))
+        own_hw = prediction.map_grid_hw
+        map_hw, score = rule.judge(grid_hw, kept_hw, shown_hw=own_hw)
+        return Prediction(
+            map_hw=map_hw,
+            score=score,
+            grid_hw=np.where(kept_hw, grid_hw, 0),
+            map_grid_hw=None if own_hw is None else np.where(kept_hw, own_hw, 0),
+            variant=prediction.variant,
+        )
 
     @cached_property
     def _hidden(self) -> Hidden | None:
@@ -125,9 +132,3 @@ def look_over(image_hwc: NDArray[np.uint8], tiling: Tiling, *, swap: bool) -> Ap
     if swap:
         whole_hwc = np.asarray(cv2.cvtColor(whole_hwc, cv2.COLOR_BGR2RGB), np.uint8)
     return appearance_of(np.ascontiguousarray(whole_hwc))
-
-
-def blend(parts: list[Prediction], tiling: Tiling) -> Prediction:
-    """Blend the predictions of tiles; there is no grid, since cells belong to tiles."""
-    map_hw, score = tiling.blend([part.map_hw for part in parts], [part.score for part in parts])
-    return Prediction(map_hw=map_hw, score=score, grid_hw=None)

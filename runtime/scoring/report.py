@@ -16,6 +16,7 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import write_json, write_text
 from edgeseg.base.messages import Setting
 from edgeseg.base.tables import align_columns
+from edgeseg.decision.judgement import verdicts_in_words
 from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -160,8 +161,18 @@ def report_text(report: RunReport) -> str:
         f"over {report['seconds']:.1f} s",
         *_triggers(report["station"]),
         f"errors: {_counts(report['errors']) or 'none'}",
+        *_verdicts(report["sources"]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _verdicts(sources: list[dict[str, Any]]) -> list[str]:
+    """Write the verdicts of all sources, and of each where there are several."""
+    total: Counter[str] = Counter()
+    for source in sources:
+        total.update(source["verdicts"])
+    each = [f"verdicts of {one['name']}: {verdicts_in_words(one['verdicts'])}" for one in sources]
+    return [*(each if len(each) > 1 else ()), f"verdicts: {verdicts_in_words(total)}"]
 
 
 def _triggers(station: dict[str, Any] | None) -> list[str]:

@@ -11,14 +11,14 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.decision.doubt import doubt_on
 from edgeseg.decision.judgement import chance, invalid_kind, judge_areas, verdict_on
-from edgeseg.decision.prediction import Prediction, find_regions
+from edgeseg.decision.prediction import Prediction, blend_tiles, find_regions
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.events.codes import Refusal
 from edgeseg.runtime.events.records import FrameResult, StageTimes, Trace
 from edgeseg.runtime.scoring.meters import StreamMeters
-from edgeseg.runtime.scoring.model_input import InputMaker, blend, cut, fit_into, look_over
+from edgeseg.runtime.scoring.model_input import InputMaker, cut, fit_into, look_over
 from edgeseg.runtime.scoring.verdict import Debounce, SourceAlarm, frame_verdict
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.geometry import Found, Roi, View
@@ -71,13 +71,21 @@ class Scorer:
             # Tiles that only this stream cuts look unlike the whole images behind the limits.
             self.thresholds = replace(self.thresholds, foreign=None, appearance=None)
         self.trace = _trace(session, self.thresholds, config)
-        self._good_scores = session.metadata.good_scores
+        # Tiles that only this stream cuts score unlike the whole images behind the good scores.
+        tiled_here = config.tile_overlap is not None
+        self._good = None if tiled_here else session.metadata.good_scores
         self.alarms = [SourceAlarm(config.debounce) for _ in names]
         self._input_nhwc = np.empty((0, *session.metadata.size_hw, 3), np.uint8)
         self._inputs = InputMaker(session.metadata, roi=config.roi)
         self._fitted_tiling = session.metadata.tiling
         if self._fitted_tiling is not None and config.tile_overlap is not None:
             raise _contradiction(session.metadata.name, self._fitted_tiling)
+        if session.metadata.variants and config.tile_overlap is not None:
+            raise UsageError(
+                Setting("tile", True),
+                f": model {session.metadata.name} has several variants, and each tile would be "
+                "taken for one of its own; leave it out",
+            )
         looks = self._inputs.geometry
         if config.tile_overlap is not None and (looks.locate or looks.regions):
             raise UsageError(
@@ -194,7 +202,7 @@ class Scorer:
         for (frame, buffered_ns), look, crop, tiling in zip(
             taken, looks, crops, tilings, strict=True
         ):
-            blended = blend([next(predictions) for _ in tiling.corners_yx()], tiling)
+            blended = blend_tiles([next(predictions) for _ in tiling.corners_yx()], tiling)
             if self.thresholds.appearance is not None:
                 swap = frame.channels != self._channels
                 blended = replace(blended, appearance=look_over(crop, tiling, swap=swap))
@@ -228,7 +236,7 @@ class Scorer:
         )
         invalid = invalid_kind(score, self.thresholds, map_hw=map_hw, appearance=appearance)
         areas = judge_areas(
-            map_hw,
+            prediction,
             verdict,
             self.thresholds.pixel,
             view=view,
@@ -255,7 +263,8 @@ class Scorer:
             threshold_pixel=self.thresholds.pixel,
             verdict=areas.verdict,
             doubt=doubt_on(areas.verdict, invalid, found=found),
-            p_value=self._chance(prediction.score),
+            p_value=None if self._good is None else chance(score, self._good),
+            good_parts=None if self._good is None else self._good.count,
             regions=areas.regions,
             region_count=areas.count,
             times=_times_ms(times_ns),
@@ -265,11 +274,6 @@ class Scorer:
             trigger_id=frame.trigger_id,
             part_id=frame.part_id,
         )
-
-    def _chance(self, score: float) -> float | None:
-        # Tiles that only this stream cuts score unlike the whole images behind the good scores.
-        tiled_here = self._config.tile_overlap is not None
-        return None if tiled_here else chance(score, self._good_scores)
 
     def _tiling(self, frame_hw: tuple[int, int]) -> Tiling:
         if self._fitted_tiling is not None:

@@ -6,7 +6,7 @@ A new adapter is its module and an entry in ADAPTERS; `edgeseg stream` then has 
 help reads this module, so an adapter is imported only when it is made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -54,6 +54,12 @@ class AdapterKind(Generic[Record]):
     make: "Callable[[LineRun, Record], Adapter | None]"
     setting: Setting  # that asks for it, with the kind of its value: modbus=PORT
     group: str = "the line"  # of the help
+    module: str | None = None  # that it needs, and that may not be here
+
+    def needs(self, options: Record) -> Sequence[str]:
+        """Return the modules that these options need."""
+        asked = getattr(options, self.setting.name) is not None
+        return (self.module,) if asked and self.module is not None else ()
 
 
 ADAPTERS: dict[str, AdapterKind[Any]] = {}
@@ -318,14 +324,14 @@ def _opcua(line: LineRun, options: OpcUaOptions) -> "Adapter | None":
     return adapter
 
 
-for _name, _record, _make, _setting in (
-    ("modbus", ModbusOptions, _modbus, Setting("modbus", "PORT")),
-    ("mqtt", MqttOptions, _mqtt, Setting("mqtt", "URL")),
-    ("http", HttpOptions, _http, Setting("http", "PORT")),
-    ("webhook", WebhookOptions, _webhook, Setting("webhook", "URL")),
-    ("command", CommandOptions, _command, Setting("on_verdict", "VERDICT=COMMAND")),
-    ("opcua", OpcUaOptions, _opcua, Setting("opcua", "PORT")),
+for _name, _record, _make, _setting, _module in (
+    ("modbus", ModbusOptions, _modbus, Setting("modbus", "PORT"), None),
+    ("mqtt", MqttOptions, _mqtt, Setting("mqtt", "URL"), "paho"),
+    ("http", HttpOptions, _http, Setting("http", "PORT"), None),
+    ("webhook", WebhookOptions, _webhook, Setting("webhook", "URL"), None),
+    ("command", CommandOptions, _command, Setting("on_verdict", "VERDICT=COMMAND"), None),
+    ("opcua", OpcUaOptions, _opcua, Setting("opcua", "PORT"), "asyncua"),
 ):
-    ADAPTERS[_name] = AdapterKind(record=_record, make=_make, setting=_setting)
+    ADAPTERS[_name] = AdapterKind(record=_record, make=_make, setting=_setting, module=_module)
 for _name in ("modbus", "mqtt", "http", "opcua"):
     add_software_trigger(_name)

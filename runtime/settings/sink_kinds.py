@@ -81,6 +81,7 @@ class SinkKind(Generic[Record]):
     record: type[Record]  # of typed fields with defaults, which checks itself
     make: "Callable[[StreamRun, Record], Sink | None]"
     group: str = "what is written"  # of the help
+    needs: Callable[[Record], Sequence[str]] = lambda options: ()  # modules that may not be here
 
 
 # Each sees a frame after those before it, and may use them: the page shows drift and recorder.
@@ -299,4 +300,9 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
     return page
 
 
-SINKS["page"] = SinkKind(record=PageOptions, make=_page, group="the page")
+SINKS["page"] = SinkKind(
+    record=PageOptions,
+    make=_page,
+    group="the page",
+    needs=lambda options: () if options.serve is None else ("prometheus_client",),
+)

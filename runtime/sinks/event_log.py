@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import oddness_of, severity_of
+from edgeseg.decision.judgement import severity_of
 from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
-from edgeseg.runtime.station.records import NO_TRACE
+from edgeseg.runtime.station.records import NO_TRACE, variant_facts
 
 Sync = Literal["never", "alarm", "every"]
 
@@ -45,7 +45,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "reason": result.reason,
         "doubt": result.doubt.kind.value if result.doubt and not result.refusal else None,
         "p_value": result.p_value,
-        "oddness": oddness_of(result.p_value),
+        "oddness": None if result.oddness is None else str(result.oddness),
         "alarm": result.alarm,
         "regions": [
             {
@@ -66,6 +66,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,
         "pose": None if result.pose is None else result.pose.facts(),
+        **variant_facts(result.prediction.variant),
         **(NO_TRACE if result.trace is None else result.trace.facts()),
     }
 

@@ -29,6 +29,11 @@ NO_TRACE: Mapping[str, object] = MappingProxyType(
 )
 
 
+def variant_facts(variant: str | None) -> dict[str, object]:
+    """Return the variant under its key; nothing of a model of one product."""
+    return {} if variant is None else {"variant": variant}
+
+
 def part_id_of(text: str) -> str:
     """Reduce a serial number to what every adapter can carry: MAX_PART_ID printable ASCII."""
     kept = "".join(letter for letter in text if letter.isascii() and letter.isprintable())
@@ -82,6 +87,7 @@ class Inspection:
     frames: int = 1  # that were scored for it
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
+    variant: str | None = None  # of the product; None: the model has one product
 
     @property
     def reason(self) -> str:
@@ -157,6 +163,7 @@ class StationResult:
             "frames": 0 if seen is None else seen.frames,
             "wall_s": round(self.wall_s, 6),
             "latency_ms": round(self.latency_ms, 3),
+            **variant_facts(None if seen is None else seen.variant),
             **((None if seen is None else seen.trace) or NO_TRACE),
         }
 

@@ -7,6 +7,7 @@ nothing -> a part is there -> it rests: inspect now, or it passes: inspect when 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -46,6 +47,7 @@ class _Part:
     best: list[_Candidate] = field(default_factory=list)
 
 
+Phase = Literal["empty", "coming", "answered"]  # answered: and it has not left yet
 # Takes the frames that answer for a part, in their order, and since when it is there; None: now.
 PartAnswer = Callable[[Sequence[Frame], int | None], None]
 
@@ -65,6 +67,13 @@ class PartIntake:
         self._buffer, self._answer_part, self._watch = buffer, answer, watch
         self._area, self._frames = area, frames
         self._part: _Part | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """What is in view now."""
+        if self._part is None:
+            return "empty"
+        return "answered" if self._part.answered else "coming"
 
     def put(self, frame: Frame) -> None:
         """Compare a frame; keep it, score those kept, or drop it."""

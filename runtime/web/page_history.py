@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import oddness_of
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.runtime.station.records import variant_facts
 from edgeseg.vision.images import encode_jpeg
 
 BUCKET_S = 0.25
@@ -118,10 +118,11 @@ def _summary(number: int, result: FrameResult) -> dict[str, object]:
         "score": finite(result.prediction.score),
         "threshold": result.threshold_score,
         "verdict": result.verdict,
-        "oddness": oddness_of(result.p_value),
+        "oddness": None if result.oddness is None else str(result.oddness),
         "reason": result.reason,  # why there is no verdict
         "region_count": result.region_count,
         "picture": f"/alarms/{number}.jpg",
+        **variant_facts(result.prediction.variant),
     }
 
 

@@ -14,7 +14,6 @@ from importlib.resources import files
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import oddness_of
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
@@ -30,7 +29,7 @@ from edgeseg.runtime.events.records import (
 )
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.sinks.video import Recorder
-from edgeseg.runtime.station.records import StationStatus
+from edgeseg.runtime.station.records import StationStatus, variant_facts
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
@@ -312,11 +311,12 @@ class PageSink:
             "score": finite(score),
             "verdict": self._verdict(newest),
             "p_value": newest.p_value if newest is not None else None,
-            "oddness": oddness_of(newest.p_value) if newest is not None else None,
+            "oddness": str(newest.oddness) if newest is not None and newest.oddness else None,
             "reason": newest.reason if newest is not None else "",
             "regions": newest.region_count if newest is not None else 0,
             "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
+            **variant_facts(None if newest is None else newest.prediction.variant),
         }
 
     def _verdict(self, newest: FrameResult | None) -> str | None:

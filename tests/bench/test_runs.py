@@ -1,6 +1,7 @@
 """Whole runs on a synthetic part with random weights: every table, every file, resumed."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +138,23 @@ def test_staged_images_have_the_pixels_the_product_sees(plate: Path, tmp_path: P
         assert (frame == frame_copy).all()
         assert (mask == mask_copy).all()
         assert sample.label == copy.label
+
+
+def test_staged_defects_without_masks_have_none(plate: Path, tmp_path: Path) -> None:
+    shutil.copytree(plate, tmp_path / "bare", ignore=shutil.ignore_patterns("ground_truth"))
+    dataset = open_dataset(tmp_path / "bare")
+    again = open_dataset(stage(dataset, tmp_path / "staged", size_hw=(64, 64)).root)
+    assert [sample.label for sample in again.test] == [sample.label for sample in dataset.test]
+    assert [sample.is_marked for sample in again.test] == [not s.label for s in dataset.test]
+
+
+def test_the_paper_is_not_tried_without_masks(plate: Path, tmp_path: Path) -> None:
+    from edgeseg.bench.paper.experiments import Banks
+
+    shutil.copytree(plate, tmp_path / "bare", ignore=shutil.ignore_patterns("ground_truth"))
+    options = PaperOptions(mvtec=tmp_path / "bare", weights="random", backbones=("resnet18",))
+    with pytest.raises(DatasetError, match=r"without a mask; the paper measures by pixels, expec"):
+        make_plan(options, tmp_path, Banks(tmp_path, weights="random"))
 
 
 def test_a_fit_in_its_own_process_reports_time_and_memory(plate: Path, tmp_path: Path) -> None:

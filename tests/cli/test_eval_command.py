@@ -27,7 +27,7 @@ def test_eval(plate, artefact_copy, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["pro", f"{values['pro']:.4f}"]
     assert [line.split()[0] for line in lines[: len(METRICS) + 1]] == [*METRICS, "threshold"]
-    assert lines[len(METRICS)].endswith("(cross-conformal, 3 folds, 10 good images)")
+    assert lines[len(METRICS)].endswith("(cross-conformal, 3 folds, 10 good images, by their tail)")
     assert result.stderr.splitlines() == [f"wrote {report}", f"wrote {pictures / 'sheet.png'}"]
     assert (pictures / "sheet.png").is_file()
     assert len(list(pictures.rglob("*.png"))) == 7 + 1

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from edgeseg.fitting.graph.backbone_graph import read_facts
+from edgeseg.model.artefact import load_artefact
 from tests.support.commands import fail, succeed
-from tests.support.export_models import SHORT, weights
+from tests.support.export_models import SHORT, data, weights
 
 
 def test_a_graph_with_settings_of_its_own(tmp_path: Path) -> None:
@@ -19,6 +20,21 @@ def test_a_graph_with_settings_of_its_own(tmp_path: Path) -> None:
     assert (facts.settings.layers, facts.settings.k) == ((1,), 8)
     assert said.stderr.splitlines()[-1].startswith(f"wrote {out} (")
     assert f"edgeseg fit GOOD --graph {out}" in said.stderr
+
+
+def test_the_maps_layers_belong_to_the_graph(tmp_path: Path) -> None:
+    out, good = tmp_path / "g.onnx", data() / "train" / "good"
+    words = ("--backbone", "resnet18", "--weights", weights("resnet18"), "--layers", "1,2")
+    more = ("--size", "64", "-k", "16", "--map-layers", "1", "--stride", "4")
+    succeed("export-backbone", out, *words, *more)
+    assert read_facts(out).settings.map_layers == (1,)
+    model = tmp_path / "m.edgeseg"
+    succeed("fit", good, "--graph", out, "--map-ridge", "0.2", "--out", model)
+    fitted = load_artefact(model)
+    assert (fitted.config.map_layers, fitted.config.map_ridge) == ((1,), 0.2)
+    assert fitted.factors.shown is not None
+    refused = ("fit", good, "--graph", out, "--map-layers", "none", "--out", tmp_path / "n")
+    assert "--map-layers none, and the graph has (1,)" in fail(*refused, code=2)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_what_failed_is_told_in_options(tmp_path):
     (plate / "train/good/001.png").write_bytes(b"")
     result = run("fit", tmp_path / "parts", "--all", "--out", tmp_path / "m", *FIT_64)
     assert result.exit_code == 1
-    assert "--max-bad N" in result.stdout
+    assert "--max-bad 1" in result.stdout
     assert "max_bad" not in result.output
 
 

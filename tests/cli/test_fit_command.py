@@ -1,14 +1,23 @@
 """`edgeseg fit` and `edgeseg synthesize`: files, notes, one-line errors and exit codes."""
 
 import json
+import shlex
+import shutil
+from types import SimpleNamespace
 
 import pytest
 
+from edgeseg.cli.fit_command import next_command
+from edgeseg.cli.fit_settings import FitPlan
 from edgeseg.cli.threshold_report import UNDERSTATES
+from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.model.artefact import load_artefact
 from edgeseg.modelfile.header import read_header
+from edgeseg.runtime.backends.model_file import file_metadata
+from tests.support.backbone_graphs import graph_path
 from tests.support.commands import FIT, fail, succeed
-from tests.support.small_models import SIZE_HW, write_plate
+from tests.support.export_models import SHORT, data
+from tests.support.small_models import SIZE_HW, SMALL, write_plate
 
 
 def test_fit(plate, tmp_path):
@@ -21,6 +30,56 @@ def test_fit(plate, tmp_path):
     assert last.endswith(f" s; next: edgeseg eval {out} {plate}")
     loaded = load_artefact(out)
     assert (loaded.config.k, loaded.config.rank, loaded.config.size_hw) == (16, 10, SIZE_HW)
+
+
+def following(result):
+    """The commands that a fit names as the next ones."""
+    last = result.stderr.splitlines()[-1]
+    names = last.partition("; next: ")[2].split(", or ")
+    return [shlex.split(name.removeprefix("edgeseg ")) for name in names]
+
+
+def test_what_comes_next_fits_a_folder_without_labels(plate, tmp_path):
+    """There is nothing to measure on, and both commands run as they are printed."""
+    good, out = tmp_path / "my photos", tmp_path / "part.edgeseg"
+    shutil.copytree(plate / "train/good", good)
+    predict, export = following(succeed("fit", good, "--out", out, *FIT))
+    assert (predict[0], export[0]) == ("predict", "export")
+    pictures = {"PICTURES": plate / "test", "drawn": tmp_path / "drawn"}
+    succeed(*(pictures.get(word, word) for word in predict))
+    succeed(*export, "--allow-random-weights")
+    assert (tmp_path / "part.onnx").is_file()
+
+
+def test_what_comes_next_names_the_layout_and_the_fold(plate, tmp_path):
+    out = tmp_path / "part.edgeseg"
+    (command,) = following(succeed("fit", plate, "--dataset", "mvtec", "--out", out, *FIT))
+    assert command == ["eval", str(out), str(plate), "--dataset", "mvtec"]
+    succeed(*command)
+    layout = Dataset(
+        name="part", layout="kolektor", root=plate, train=(Sample(image=plate),),
+        test=(Sample(image=plate),),
+    )  # fmt: skip
+    plan = FitPlan(config=SMALL, dataset=layout, out=out)
+    job = SimpleNamespace(graph=None, images=SimpleNamespace(layout=None, fold=0))
+    assert next_command(job, plan, plate) == f"edgeseg eval {out} {plate} --fold 0"
+
+
+def test_what_comes_next_on_a_device_needs_no_torch(tmp_path):
+    """Through the graph that was named, or that is found again."""
+    out, graph = tmp_path / "part.edgeseg", graph_path(SHORT)
+    (command,) = following(succeed("fit", data(), "--out", out, "--graph", graph))
+    assert command == ["export", str(out), "--graph", str(graph)]
+    succeed(*command)
+    assert (tmp_path / "part.onnx").is_file()
+
+
+def test_the_name_of_an_exported_model_is_a_mistake(plate, tmp_path):
+    for command in ("fit", "moments"):
+        shard = ("--shard", "0/1") * (command == "moments")
+        said = fail(command, plate, "--out", tmp_path / "x.onnx", *shard, *FIT, code=2)
+        assert said.startswith(f"{tmp_path / 'x.onnx'}: `edgeseg fit` writes .edgeseg files, and ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_fit_is_the_fit_of_the_library(plate, tmp_path, small_artefact_path):
@@ -103,6 +162,26 @@ def test_fit_a_rectangle_and_some_layers(plate, tmp_path):
     assert loaded.moments is None
 
 
+def test_fit_with_layers_for_the_map(plate, tmp_path):
+    """A model, what it says of itself, its pixels' threshold, and a graph that shows its cells."""
+    models = {}
+    for words in ("1,2", "none"):
+        out = models[words] = tmp_path / f"{words}.edgeseg"
+        succeed("fit", plate, "--out", out, *FIT, "--map-layers", words, "--map-ridge", "0.5")
+    shown, plain = (load_artefact(out) for out in models.values())
+    assert (shown.config.map_layers, plain.config.map_layers) == ((1, 2), ())
+    assert shown.config.map_ridge == plain.config.map_ridge == 0.5
+    assert (shown.factors.shown is None, plain.factors.shown is None) == (False, True)
+    for out, layers in zip(models.values(), ("[1, 2]", "[]"), strict=True):
+        said = [line.split(maxsplit=1) for line in succeed("info", out).stdout.splitlines()]
+        assert ["map_layers", layers] in said
+        assert ["map_ridge", "0.5"] in said
+        graph = out.with_suffix(".onnx")
+        succeed("export", out, "--out", graph, "--allow-random-weights", "--no-verify")
+        outputs = file_metadata(graph).outputs
+        assert ("map_grid" in outputs) == (layers != "[]")
+
+
 def test_fit_on_a_folder_of_good_images(plate, tmp_path):
     out = tmp_path / "m.edgeseg"
     succeed("fit", plate / "train/good", "--out", out, *FIT)
@@ -124,7 +203,7 @@ def test_fit_skips_bad_images_when_told_to(tmp_path):
     data = write_plate(tmp_path / "plate")
     (data / "train/good/004.png").write_bytes(b"")
     out = tmp_path / "m.edgeseg"
-    assert "--max-bad N" in fail("fit", data, "--out", out, *FIT, code=1)
+    assert "--max-bad 1" in fail("fit", data, "--out", out, *FIT, code=1)
     assert not out.exists()
     result = succeed("fit", data, "--out", out, *FIT, "--max-bad", "1")
     assert any(line.startswith("skipped ") for line in result.stderr.splitlines())
@@ -145,6 +224,19 @@ def test_fit_skips_bad_images_when_told_to(tmp_path):
         (
             ["--layers", "1,5"],
             "--layers 1,5: mobilenet_v3_small has layers 1 to 3; choose among them",
+        ),
+        (
+            ["--layers", "2,3", "--map-layers", "1,2"],
+            "--map-layers 1,2: expected some of the layers 2,3 in their order, or none",
+        ),
+        (
+            ["--map-layers", "1", "--top", "1"],
+            "--map-layers 1: the score never uses them, and with --top 1 it is the map's maximum; "
+            "leave one of them out",
+        ),
+        (
+            ["--map-ridge", "0"],
+            "--map-ridge 0.0: expected above 0, or a constant pixel has no inverse",
         ),
         (["--size", "16"], "--size 16x16: expected at least 32x32"),
         (
@@ -173,6 +265,10 @@ def test_fit_refuses_what_cannot_be_meant(plate, tmp_path, options, sentence):
         (
             ["--layers", "1;2"],
             "Invalid value for '--layers': '1;2': expected layer numbers such as",
+        ),
+        (
+            ["--map-layers", "no"],
+            "Invalid value for '--map-layers': 'no': expected layer numbers such as 1,2, or none",
         ),
         (["--preset", "fast"], "Invalid value for '--preset': 'fast' is not one of"),
         (

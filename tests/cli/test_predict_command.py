@@ -123,7 +123,7 @@ def test_a_picture_that_cannot_be_read_is_never_good(graph, today):
     assert (row["verdict"], row["anomalous"], row["score"]) == ("invalid", True, None)
     result = run("predict", graph, today / "broken.png")
     assert result.exit_code == 1
-    assert "Error: none of the 1 pictures can be read: " in result.stderr
+    assert f"Error: {today / 'broken.png'}: " in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,19 +199,10 @@ def test_an_alarm_is_outlined_though_no_pixel_is_above(today, tmp_path):
     ("row", "text"),
     [
         (
-            {"verdict": "good", "p_value": 0.5},
-            "good, 9.000, one good part in 2 looks this odd (threshold 5.000)",
-        ),
-        (
-            {"verdict": "good", "p_value": 0.9},
+            {"verdict": "good", "oddness": "as a good part looks"},
             "good, 9.000, as a good part looks (threshold 5.000)",
         ),
-        ({"verdict": "good", "p_value": None}, "good, 9.000 (threshold 5.000)"),
-        (
-            {"verdict": "defect", "p_value": 0.01},
-            "defect, 9.000, one good part in 100 looks this odd (threshold 5.000)",
-        ),
-        ({"verdict": "defect", "p_value": None}, "defect, 9.000 (threshold 5.000)"),
+        ({"verdict": "defect"}, "defect, 9.000 (threshold 5.000)"),
         (
             {"verdict": "invalid", "doubt": Doubt(kind=DoubtKind.FOREIGN), "p_value": 0.01},
             f"invalid ({SENTENCES[DoubtKind.FOREIGN]}), 9.000 (threshold 5.000)",

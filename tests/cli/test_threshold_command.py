@@ -11,9 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES
+from edgeseg.cli.threshold_evidence import read_evidence
+from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES, question_lines
 from edgeseg.decision.calibration import calibrate
-from edgeseg.decision.operating_point import conformal_threshold, operating_point
+from edgeseg.decision.operating_point import (
+    by_rate,
+    conformal_threshold,
+    operating_point,
+    rate_threshold,
+)
 from edgeseg.decision.score_origin import ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.model.artefact import Artefact, load_artefact
@@ -47,6 +53,7 @@ def test_a_fitted_model_gets_what_the_fit_would_have_chosen(artefact_copy: Path,
     fitted = calibrate(
         before.calibration.good,
         false_alarm_rate=rate,
+        promise=before.config.promise,
         origin=ScoreOrigin(kind="split"),
         expected_d2=0.0,
         measured_d2=0.0,
@@ -150,7 +157,7 @@ def test_a_graph_carries_what_its_model_knows(small_artefact: Artefact):
     assert again.threshold == calibration.thresholds
     rate = calibration.requested_rate
     scores, peaks = again.good_scores.scores, again.good_scores.peaks
-    point = operating_point(scores, peaks, rate=rate)
+    point = operating_point(scores, peaks, promise=calibration.promise, rate=rate)
     assert (point.score, point.pixel) == (calibration.score_threshold, calibration.pixel_threshold)
     fitted_only = replace(calibration, answered_rate=1.0)
     assert fitted_only.statistics.scores == (), "scores of fitted images are no evidence"
@@ -164,7 +171,12 @@ def test_planted_defects_are_counted_in_both_files(artefact_copy: Path, tmp_path
         assert row["recall"] == np.mean(artefact.planted.scores > row["score"])
     good = artefact.calibration.statistics
     planted = tuple(artefact.planted.scores.tolist())
-    metadata = replace(brightness_metadata(), good_scores=good, planted_scores=planted)
+    metadata = replace(
+        brightness_metadata(),
+        good_scores=good,
+        planted_scores=planted,
+        threshold=artefact.calibration.thresholds,
+    )
     write_brightness_model(tmp_path / "m.onnx", metadata=metadata)
     same = json.loads(succeed("threshold", tmp_path / "m.onnx", "--json").stdout)
     rows = {row["requested_rate"]: row for row in told["rates"]}
@@ -176,16 +188,21 @@ def test_the_images_that_set_the_threshold_are_named(artefact_copy: Path, plate:
     model = load_artefact(artefact_copy)
     falling = sorted(model.calibration.good.scores.tolist(), reverse=True)
     names = [each["image"] for each in model.data["highest"]]
+    rate, promise = model.calibration.requested_rate, model.calibration.promise
     assert set(names) <= {path.name for path in (plate / "train/good").iterdir()}
     lines = succeed("threshold", artefact_copy).stdout.splitlines()
     at = lines.index("good images with the highest scores decide it:")
     assert lines[at - 3].startswith("stored: score ")
-    assert lines[at - 1].startswith("from fit to fit it varies: one fit in ten alarms at ")
+    assert lines[at - 1].startswith("from fit to fit it varies: eight fits of ten alarm at ")
     rows = [line.split() for line in lines[at + 2 : at + 5]]
     assert [(row[0], row[-1]) for row in rows] == [
         (f"{score:.4f}", name) for score, name in zip(falling[:3], names[:3], strict=True)
     ]
-    assert [row[2] for row in rows] == [f"{score:.4f}" for score in falling[1:4]]
+    without = [
+        rate_threshold(falling[place:], false_alarm_rate=rate, promise=promise).value
+        for place in (1, 2, 3)
+    ]
+    assert [row[2] for row in rows] == [f"{value:.4f}" for value in without]
     told = json.loads(succeed("threshold", artefact_copy, "--rate", 0.5, "--json").stdout)
     count = sum(score >= told["stored"]["score"] for score in falling)
     assert [each["image"] for each in told["deciding"]] == names[:count], "of the rate in use"
@@ -291,3 +308,47 @@ def test_a_higher_threshold_says_which_share_of_found_defects_it_loses(tmp_path:
     assert "22 of 48 planted defects that are found now would be lost, 45.8%" in said
     assert file_metadata(model).threshold.score == 13.1  # it is told, and not asked
     assert "planted" not in succeed("threshold", model, "--value", 7.0).stderr
+
+
+def test_the_rule_can_be_chosen_and_is_kept(graph: Path, artefact_copy: Path):
+    scores = SCORES.tolist()
+    for promise in ("tail", "conformal", "tail"):
+        chosen = ("--rate", 0.05, "--promise", promise)
+        told = json.loads(succeed("threshold", graph, *chosen, "--json").stdout)
+        limit = rate_threshold(scores, false_alarm_rate=0.05, promise=promise).value
+        assert (told["stored"]["promise"], told["stored"]["score"]) == (promise, limit)
+        assert ("by their tail" in told["stored"]["method"]) == (promise == "tail")
+    succeed("threshold", graph, "--rate", 0.1)
+    stored = file_metadata(graph).threshold
+    assert stored.promise == "tail"
+    assert stored.score == rate_threshold(scores, false_alarm_rate=0.1, promise="tail").value
+    succeed("threshold", artefact_copy, "--rate", 0.2, "--promise", "conformal")
+    assert load_artefact(artefact_copy).calibration.promise == "conformal"
+    said = fail("threshold", graph, "--value", 250, "--promise", "tail", code=2)
+    assert "--value 250" in said
+    assert "leave --promise out" in said
+
+
+def test_a_good_part_that_scores_unlike_the_others_is_asked_for(artefact_copy: Path):
+    """It is not left out by itself: nobody but who knows the parts can tell."""
+    told = succeed("threshold", artefact_copy).stdout
+    assert "unlike the others" not in told
+    evidence = read_evidence(artefact_copy)
+    names = tuple(f"{place}.png" for place in range(len(evidence.scores) + 2))
+    odd = replace(evidence, scores=(*evidence.scores, 900.0, 800.0), images=names)
+    left = rate_threshold(
+        evidence.scores,
+        false_alarm_rate=evidence.chosen.requested_rate,
+        promise=evidence.chosen.promise,
+    ).value
+    chosen = operating_point(
+        odd.scores,
+        [*evidence.peaks, 900.0, 800.0],
+        rate=evidence.chosen.requested_rate,
+        promise=evidence.chosen.promise,
+    )
+    odd = replace(odd, chosen=by_rate(odd.chosen, chosen))
+    first, second = question_lines(odd)
+    assert first.startswith("the first 2 score unlike the others: are they good parts? Without")
+    assert f"would be {left:.4f}, and " in first
+    assert second.startswith("if not, take them out, or fit with --robust drop")

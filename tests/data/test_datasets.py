@@ -56,8 +56,53 @@ def test_mvtec(mvtec):
 
 def test_mvtec_without_a_mask(mvtec):
     (mvtec / "ground_truth/dent/000_mask.png").unlink()
-    with pytest.raises(DatasetError, match=r"000\.JPG: defective, but its mask .*000_mask\.png is"):
+    write_picture(mvtec / "test/dent/001.png")
+    write_mask(mvtec / "ground_truth/dent/001_mask.png", marked=True)
+    with pytest.raises(DatasetError) as caught:
         open_dataset(mvtec)
+    assert str(caught.value) == (
+        f"{mvtec}/test/dent/000.JPG: defective, but its mask "
+        f"{mvtec}/ground_truth/dent/000_mask.png is missing; add it, or remove the other masks in "
+        f"{mvtec}/ground_truth/dent to go by labels alone"
+    )
+
+
+def test_mvtec_without_masks_goes_by_labels(mvtec):
+    before = open_dataset(mvtec)
+    shutil.rmtree(mvtec / "ground_truth")
+    data = open_dataset(mvtec)
+    assert (data.train, len(data.test)) == (before.train, len(before.test))
+    assert [(sample.kind, sample.label, sample.mask) for sample in data.test] == [
+        ("crack", 1, None),
+        ("dent", 1, None),
+        ("good", 0, None),
+    ]
+    assert data.notes == (
+        "no masks: 2 of 2 defective pictures are known by their labels alone, so PRO and the other "
+        "figures of pixels are a dash",
+    )
+
+
+def test_mvtec_with_a_kind_without_masks_says_which(mvtec):
+    (mvtec / "ground_truth/dent/000_mask.png").unlink()  # an empty folder is as good as none
+    data = open_dataset(mvtec)
+    assert [sample.is_marked for sample in data.test] == [True, False, True]
+    assert data.notes == (
+        "no masks of dent: 1 of 2 defective pictures are known by their labels alone, so PRO and "
+        "the other figures of pixels are a dash",
+    )
+
+
+@pytest.mark.parametrize("folder", ["ground_truth/dents", "ground_truth"])
+def test_masks_in_a_folder_of_another_name_are_not_overlooked(mvtec, folder):
+    (mvtec / folder).mkdir(exist_ok=True)
+    (mvtec / "ground_truth/dent/000_mask.png").rename(mvtec / folder / "000_mask.png")
+    with pytest.raises(DatasetError) as caught:
+        open_dataset(mvtec)
+    assert str(caught.value) == (
+        f"{mvtec / folder}: masks of no kind of defect, while dent has none; expected them in "
+        f"{mvtec}/ground_truth/dent, or remove them to go by labels alone"
+    )
 
 
 def test_mvtec_without_a_test_set_can_be_fitted(mvtec):
@@ -152,8 +197,6 @@ def test_samples_and_datasets_refuse_contradictions():
     image = Path("a.png")
     with pytest.raises(DatasetError, match=r"a\.png: label 1 with kind 'good'"):
         Sample(image=image, label=1, mask=image)
-    with pytest.raises(DatasetError, match=r"a\.png: a defective picture without a mask"):
-        Sample(image=image, label=1, kind="dent")
     dent = Sample(image=image, label=1, kind="dent", mask=image)
     with pytest.raises(DatasetError, match=r"a\.png: a defective picture among those to fit on"):
         Dataset(name="x", layout="folder", root=image, train=(dent,), test=())
@@ -206,7 +249,14 @@ def test_real_datasets(shared, folder, fold, train, good, defective, notes):
     assert data.notes == notes
     marked = [sample for sample in data.test if sample.label][:6]
     (batch,) = load_batches(marked, size_hw=(256, 256), batch_size=6)
-    assert batch.masks.any(axis=(1, 2)).all()
+    assert all(mask_hw.any() for mask_hw in batch.masks)
+
+
+def test_a_real_dataset_without_masks(shared):
+    data = open_dataset(shared / "data/surfaces/coffee_pod")
+    labels = [sample.label for sample in data.test]
+    assert (len(data.train), labels.count(0), labels.count(1)) == (200, 60, 84)
+    assert {sample.mask for sample in data.test} == {None}
 
 
 def test_the_parent_of_real_categories_is_refused(shared):

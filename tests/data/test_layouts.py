@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeseg.base.errors import DatasetError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.datasets import Dataset, load_batches, open_dataset
 from tests.support.dataset_files import relative, write_mask, write_picture
 
@@ -21,6 +21,18 @@ def masks(data: Dataset) -> list[str | None]:
 def assert_masks_are_read(data: Dataset) -> None:
     (batch,) = load_batches(data.test, size_hw=(12, 10), batch_size=100)
     assert [mask.any() for mask in batch.masks] == [sample.label == 1 for sample in data.test]
+
+
+def assert_it_goes_by_labels(root: Path, masks: Path) -> None:
+    """Without its masks a dataset has the same pictures and labels."""
+    before = open_dataset(root)
+    shutil.rmtree(masks)
+    data = open_dataset(root)
+    assert data.train == before.train
+    assert [sample.image for sample in data.test] == [sample.image for sample in before.test]
+    assert kinds(data) == kinds(before)
+    assert {sample.mask for sample in data.test} == {None}
+    assert data.notes[-1].startswith("no masks: 2 of 2 defective pictures are known by")
 
 
 # --- MVTec AD 2 --------------------------------------------------------------------------------
@@ -60,6 +72,10 @@ def test_mvtec2_without_a_mask(mvtec2):
         open_dataset(mvtec2)
 
 
+def test_mvtec2_without_masks_goes_by_labels(mvtec2):
+    assert_it_goes_by_labels(mvtec2, mvtec2 / "test_public/ground_truth")
+
+
 def test_mvtec2_without_what_is_left_out_says_nothing(mvtec2):
     for name in ("validation", "test_private", "test_private_mixed"):
         shutil.rmtree(mvtec2 / name)
@@ -94,6 +110,10 @@ def test_btad_without_a_mask(btad):
     (btad / "ground_truth/ko/0001.bmp").unlink()
     with pytest.raises(DatasetError, match=r"0001\.bmp: defective, but its mask .*0001\.png is"):
         open_dataset(btad)
+
+
+def test_btad_without_masks_goes_by_labels(btad):
+    assert_it_goes_by_labels(btad, btad / "ground_truth")
 
 
 # --- VisA --------------------------------------------------------------------------------------
@@ -167,6 +187,10 @@ def test_visa_without_a_mask(visa):
         open_dataset(visa)
 
 
+def test_visa_without_masks_goes_by_labels(visa):
+    assert_it_goes_by_labels(visa, visa / "Data/Masks")
+
+
 def test_visa_with_a_split_of_others(visa):
     renamed = visa.rename(visa.parent / "kerze")
     with pytest.raises(DatasetError, match=r"1cls\.csv: no pictures of kerze; expected the name"):
@@ -204,3 +228,32 @@ def test_a_path_into_a_test_set_is_refused(btad, mvtec2):
         open_dataset(btad / "test")
     with pytest.raises(DatasetError, match=r"has the folders ground_truth but no known layout"):
         open_dataset(mvtec2 / "test_public")
+
+
+def test_folders_of_variants(tmp_path):
+    root = tmp_path / "parts"
+    for place in ("red/000.png", "blue/deep/000.png", "loose.png"):
+        write_picture(root / place)
+    assert {sample.variant for sample in open_dataset(root).train} == {None}
+    data = open_dataset(root, variants=True)
+    assert [sample.variant for sample in data.train] == ["blue", None, "red"]
+
+
+def test_variants_of_mvtec(tmp_path):
+    root = tmp_path / "cup"
+    write_picture(root / "train/good/red/000.png")
+    write_picture(root / "test/good/red/000.png")
+    write_picture(root / "test/dent/red/000.png")
+    write_picture(root / "test/dent/001.png")
+    write_mask(root / "ground_truth/dent/red/000_mask.png", marked=True)
+    with pytest.raises(DatasetError, match="no good pictures"):
+        open_dataset(root)
+    data = open_dataset(root, variants=True)
+    assert [sample.variant for sample in data.train] == ["red"]
+    found = {(each.kind, each.variant, each.is_marked) for each in data.test}
+    assert found == {("good", "red", True), ("dent", "red", True), ("dent", None, False)}
+
+
+def test_other_layouts_have_no_variants(btad):
+    with pytest.raises(UsageError, match=r"layout btad.*expected mvtec, folder"):
+        open_dataset(btad, variants=True)

@@ -41,6 +41,21 @@ def test_mstc_takes_every_fifth_frame(mstc, with_frame_labels):
     assert np.argwhere(mask).tolist() == [[1, 2]]
 
 
+def test_mstc_without_masks_goes_by_the_labels_of_frames(mstc):
+    (mstc / "testing/test_frame_mask").mkdir()
+    labels = np.isin(np.arange(12), [5, 6]).astype(np.uint8)
+    np.save(mstc / "testing/test_frame_mask/01_0014.npy", labels)
+    shutil.rmtree(mstc / "testing/test_pixel_mask")
+    data = open_dataset(mstc)
+    assert [(sample.label, sample.is_marked) for sample in data.test] == [
+        (0, True), (1, False), (0, True),
+    ]  # fmt: skip
+    assert data.notes[-1].startswith("no masks: 1 of 1 defective pictures are known by")
+    np.save(mstc / "testing/test_frame_mask/01_0014.npy", labels[:9])
+    with pytest.raises(DatasetError, match=r"test_frame_mask/01_0014\.npy: 9 labels for 12 frames"):
+        open_dataset(mstc)
+
+
 def test_mstc_draws_training_frames_by_the_seed(mstc, monkeypatch):
     monkeypatch.setattr(campus, "TRAIN_SAMPLES", 2)
     draws = {seed: open_dataset(mstc, seed=seed).train for seed in range(8)}

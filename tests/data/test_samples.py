@@ -1,5 +1,6 @@
 """Batches: order, content, bad files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import DatasetError, UsageError
-from edgeseg.data.samples import Sample, load_batches
+from edgeseg.data.samples import Sample, load_batches, read_sample
 
 
 def write_picture(path: Path, *, value: int = 100) -> Path:
@@ -48,18 +49,30 @@ def test_batches_keep_order_and_content(tmp_path, batch_size, workers):
     frames = np.concatenate([batch.frames for batch in batches])
     assert frames.shape == (31, 8, 6, 3)
     assert (frames == np.arange(31).reshape(-1, 1, 1, 1)).all()
-    assert not any(batch.masks.any() for batch in batches)
+    assert not any(mask_hw.any() for batch in batches for mask_hw in batch.masks)
 
 
 def test_batches_carry_masks_of_their_size(good, dent):
     (batch,) = load_batches([dent, good[0]], size_hw=(24, 20), batch_size=9)
-    assert batch.masks.shape == (2, 24, 20)
-    assert batch.masks.sum(axis=(1, 2)).tolist() == [24, 0]  # 2x3 pixels, doubled both ways
+    assert [mask_hw.shape for mask_hw in batch.masks] == [(24, 20)] * 2
+    assert [mask_hw.sum() for mask_hw in batch.masks] == [24, 0]  # 2x3 pixels, doubled both ways
+
+
+def test_a_defect_that_nobody_marked_has_no_mask(good, dent):
+    """All False would say that nothing is wrong with it."""
+    bare = replace(dent, mask=None)
+    assert [sample.is_marked for sample in (good[0], dent, bare)] == [True, True, False]
+    (batch,) = load_batches([bare, good[0]], size_hw=(24, 20), batch_size=9)
+    assert batch.masks[0] is None
+    assert not batch.masks[1].any()
+    assert read_sample(bare, (24, 20))[1] is None
 
 
 def test_bad_files_stop_the_run_by_name(good):
     good[1].image.write_bytes(b"")
-    with pytest.raises(DatasetError, match=r"001\.png: the file is empty \(0 bytes\); .*max_bad=N"):
+    with pytest.raises(
+        DatasetError, match=r"001\.png: the file is empty \(0 bytes\); .*max_bad=1$"
+    ):
         list(load_batches(good, size_hw=(8, 8), batch_size=2))
 
 
@@ -78,16 +91,30 @@ def test_bad_files_are_reported_and_skipped_up_to_max_bad(good):
     assert [sample.image.stem for sample in batch.samples] == ["000", "002"]
     assert [name for name, _ in seen] == ["001.png", "003.png"]
     assert "not a picture" in seen[0][1]
-    with pytest.raises(
-        DatasetError, match=r"003\.png: .* bad file number 2, more than max_bad=1 allows"
-    ):
-        list(load_batches(good, size_hw=(8, 8), batch_size=2, max_bad=1))
+    told = []
+    with pytest.raises(DatasetError) as refused:
+        list(
+            load_batches(
+                good,
+                size_hw=(8, 8),
+                batch_size=2,
+                max_bad=1,
+                on_bad=lambda path, reason: told.append(path.name),
+            )
+        )
+    said = str(refused.value)
+    assert said.startswith("2 of 4 pictures cannot be read: ")
+    assert [name in said for name in ("000", "001.png: ", "002", "003.png: ")] == [0, 1, 0, 1]
+    assert said.endswith(
+        "more than max_bad=1; repair or remove them, or skip such files with max_bad=2"
+    )
+    assert told == ["001.png"], "what is not skipped is not called so"
 
 
 def test_nothing_but_bad_files_is_an_error_whatever_is_allowed(tmp_path):
     (tmp_path / "a.png").touch()
     samples = [Sample(image=tmp_path / "a.png")]
-    with pytest.raises(DatasetError, match="none of the 1 pictures can be read"):
+    with pytest.raises(DatasetError, match=r"a\.png: the file is empty"):
         list(load_batches(samples, size_hw=(8, 8), batch_size=2, max_bad=5))
 
 

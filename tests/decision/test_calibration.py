@@ -25,6 +25,7 @@ def calibrated(scores: list[float], *, rate: float = 0.1, **options: object) -> 
     return calibrate(
         good_images(np.array(scores, np.float32)),
         false_alarm_rate=rate,
+        promise="conformal",
         origin=ScoreOrigin(kind="split"),
         expected_d2=1.0,
         measured_d2=1.0,
@@ -137,5 +138,5 @@ def test_header_is_plain_json():
     assert set(header) == {
         "score_threshold", "pixel_threshold", "requested_rate", "answered_rate", "origin", "choice",
         "expected_d2", "measured_d2", "unsure_threshold", "unsure_rate", "foreign_limit",
-        "appearance", "images", "parts", "grouping",
+        "appearance", "images", "parts", "grouping", "promise",
     }  # fmt: skip

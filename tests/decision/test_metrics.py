@@ -221,11 +221,24 @@ def test_metrics_are_read_off_a_test_set() -> None:
 
 
 def test_metrics_of_good_images_alone() -> None:
-    maps = map_scores([F32], [None])
+    maps = map_scores([F32], [F32 != 0])
     measured = LabelledResults(maps=maps, scores=(1.0,), labels=(0,), threshold=3.0, regions=(2,))
     values = {key: metric.value(measured) for key, metric in METRICS.items()}
     assert (values.pop("false_alarm_rate"), values.pop("false_regions")) == (0.0, 2.0)
     assert set(values.values()) == {None}
+
+
+def test_metrics_of_images_without_masks() -> None:
+    """What is measured by pixels is undefined; the verdicts of images are what they were."""
+    images = {"scores": (1.0, 4.0), "labels": (0, 1), "threshold": 3.0, "regions": (2, 1)}
+    with_masks, without = (
+        LabelledResults(maps=map_scores([F32, F32], masks), **images)
+        for masks in ([F32 != 0, F32 == 0], [F32 != 0, None])
+    )
+    for key, metric in METRICS.items():
+        known, value = metric.value(with_masks), metric.value(without)
+        assert value == (None if key in ("pro", "pro_05", "pixel_auroc") else known), key
+        assert known is not None
 
 
 def test_metrics_of_defective_images_alone() -> None:

@@ -14,13 +14,13 @@ from edgeseg.decision.operating_point import (
     by_value,
     conformal_threshold,
     guarantee,
+    interval_words,
     needed_images,
     oddness,
     operating_point,
     p_value,
+    rate_interval,
     spread_table,
-    unlucky_rate,
-    unlucky_words,
     with_band,
 )
 from edgeseg.decision.score_origin import ScoreOrigin, ThresholdChoice
@@ -65,18 +65,33 @@ def test_p_value_and_threshold_are_the_same_decision():
 
 def test_an_operating_point_says_its_promise_and_its_price():
     good, peaks = np.arange(100.0), np.arange(100.0) * 2
-    point = operating_point(good, peaks, rate=0.05, planted=[90.0, 97.0, 200.0, np.inf])
+    point = operating_point(
+        good, peaks, promise="conformal", rate=0.05, planted=[90.0, 97.0, 200.0, np.inf]
+    )
     assert (point.score, point.pixel) == (95.0, 190.0)
     assert (point.promised_rate, point.kept, point.images, point.needed) == (0.05, True, 100, 19)
     assert (point.recall, point.exceeding) == (0.75, 4)
-    scarce = operating_point(good[:10], peaks[:10], rate=0.005)
+    scarce = operating_point(good[:10], peaks[:10], promise="conformal", rate=0.005)
     assert (scarce.kept, scarce.promised_rate, scarce.needed) == (False, pytest.approx(1 / 11), 199)
     assert (scarce.score, scarce.recall) == (9.0, None)
 
 
-def test_words():
-    assert oddness(1 / 181) == "one good part in 181 looks this odd"
-    assert oddness(0.9) == "as a good part looks"
+def test_how_odd_a_score_is_among_forty_good_parts():
+    good = np.arange(1.0, 41.0)
+
+    def said(score):
+        return oddness(p_value(score, good), good.size)
+
+    # The largest of them all, however large: forty parts know of no more than that.
+    assert said(40.5) == said(1e6) == said(math.nan) == Message("odd_above_all", n=40)
+    assert said(40.0) == said(39.5) == Message("odd_one_in", n=20)
+    assert said(1.0) == said(-5.0) == Message("odd_not")
+
+
+def test_no_promise_hangs_on_the_form_of_a_share():
+    for parts in range(2, 3000):
+        assert oddness(1 / (parts + 1), parts).key == "odd_above_all"
+        assert oddness(2 / (parts + 1), parts).key != "odd_above_all"
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, float("nan")])
@@ -97,7 +112,7 @@ GOOD = [float(score) for score in range(100)]
 def test_another_rate_keeps_the_origin_of_the_scores():
     twice = STORED
     for rate in (0.02, 0.05):
-        twice = by_rate(twice, operating_point(GOOD, GOOD, rate=rate))
+        twice = by_rate(twice, operating_point(GOOD, GOOD, promise="conformal", rate=rate))
     assert (twice.score, twice.pixel, twice.requested_rate) == (95.0, 95.0, 0.05)
     assert twice.method == "split-conformal, 100 good images; chosen for 5 % false alarms"
     assert (twice.origin, twice.choice) == (STORED.origin, ThresholdChoice(by="rate", number=0.05))
@@ -116,10 +131,27 @@ ESTIMATE = "an estimate: these scores do not come from images"
     ],
 )
 def test_what_is_known_of_a_promise_hangs_on_the_origin(kind, key, words):
-    chosen = by_rate(STORED, operating_point(GOOD, GOOD, rate=0.02))
+    chosen = by_rate(STORED, operating_point(GOOD, GOOD, promise="conformal", rate=0.02))
     said = guarantee(replace(chosen, origin=ScoreOrigin(kind=kind)))
     assert said == Message(key)
     assert str(said).startswith(words)
+
+
+def test_what_the_tail_decided_is_not_called_exact():
+    stored = replace(STORED, promise="tail", origin=ScoreOrigin(kind="split"))
+    chosen = by_rate(stored, operating_point(GOOD, GOOD, promise="tail", rate=0.02))
+    assert (chosen.promise, chosen.by_tail, guarantee(chosen)) == (
+        "tail",
+        True,
+        Message("guarantee_tail"),
+    )
+    assert ", by their tail" in chosen.method
+    by_hand = by_value(chosen, GOOD, 89.0)
+    assert (by_hand.by_tail, guarantee(by_hand)) == (False, Message("guarantee_split"))
+    again = by_rate(by_hand, operating_point(GOOD, GOOD, promise="conformal", rate=0.02))
+    assert (again.by_tail, guarantee(again)) == (False, Message("guarantee_split"))
+    too_few = replace(chosen, images=8, parts=8, false_alarm_rate=1 / 9)
+    assert not too_few.by_tail, "eight scores have no tail: their ranks decided"
 
 
 def test_a_value_says_what_it_answers_for():
@@ -132,7 +164,7 @@ def test_a_value_says_what_it_answers_for():
 
 
 def test_a_band_lies_below_the_threshold():
-    chosen = by_rate(STORED, operating_point(GOOD, GOOD, rate=0.01))
+    chosen = by_rate(STORED, operating_point(GOOD, GOOD, promise="conformal", rate=0.01))
     banded = with_band(chosen, GOOD, rate=0.05)
     assert (banded.unsure, banded.unsure_rate, banded.score) == (95.0, 0.05, chosen.score)
     for rate in (0.01, 0.005):
@@ -141,20 +173,20 @@ def test_a_band_lies_below_the_threshold():
 
 
 def test_too_few_images_are_told():
-    point = operating_point(GOOD[:20], GOOD[:20], rate=0.01)
+    point = operating_point(GOOD[:20], GOOD[:20], promise="conformal", rate=0.01)
     assert point.shortfall == (
         "20 good images answer for a false-alarm rate of 4.8%, not 1.0%; 99 would do"
     )
-    assert operating_point(GOOD, GOOD, rate=0.01).shortfall is None
+    assert operating_point(GOOD, GOOD, promise="conformal", rate=0.01).shortfall is None
 
 
 def test_pictures_are_told_from_parts():
-    point = operating_point(GOOD[:15], GOOD[:15], rate=0.02, pictures=120)
+    point = operating_point(GOOD[:15], GOOD[:15], promise="conformal", rate=0.02, pictures=120)
     assert point.shortfall == (
         "120 good images of 15 different parts answer for a false-alarm rate of 6.2%, not 2.0%; "
         "49 different parts would do"
     )
-    alone = operating_point(GOOD[:15], GOOD[:15], rate=0.02)
+    alone = operating_point(GOOD[:15], GOOD[:15], promise="conformal", rate=0.02)
     assert str(alone.shortfall).startswith("15 good images answer for")
 
 
@@ -177,9 +209,10 @@ def test_how_a_promise_varies_from_fit_to_fit():
         rank = math.ceil(round((count + 1) * (1 - rate), 9))
         true = 1 - fits[:, rank - 1]
         assert np.mean(true) == pytest.approx(rate, rel=0.05)
-        assert unlucky_rate(count, rate=rate) == pytest.approx(np.quantile(true, 0.9), rel=0.03)
-    assert unlucky_words(49, rate=0.02) == (
-        "from fit to fit it varies: one fit in ten alarms at 4.6 % or more"
+        found = rate_interval(count, rate=rate, promise="conformal")
+        assert found == pytest.approx(np.quantile(true, [0.1, 0.9]), rel=0.05)
+    assert interval_words(49, rate=0.02, promise="conformal") == (
+        "from fit to fit it varies: eight fits of ten alarm at 0.21 % to 4.6 %"
     )
 
 

@@ -17,7 +17,7 @@ from edgeseg.decision import ranks
 from edgeseg.decision.pro import MapEvaluator, MapScores
 from tests.support.map_scores import map_scores
 
-Image = tuple[NDArray[np.float32], NDArray[np.bool_] | None]
+Image = tuple[NDArray[np.float32], NDArray[np.bool_]]
 
 # Few distinct scores, so that ties between and within normal and anomalous pixels are the rule;
 # or any float32 at all, both zeros and subnormals included.
@@ -29,7 +29,7 @@ ANY = st.floats(width=32, allow_nan=False, allow_infinity=False)
 def images(draw: st.DrawFn) -> Image:
     shape = draw(st.tuples(st.integers(1, 7), st.integers(1, 7)))
     map_hw = draw(hnp.arrays(np.float32, shape, elements=draw(st.sampled_from([TIED, ANY]))))
-    mask_hw = draw(st.none() | hnp.arrays(np.bool_, shape))
+    mask_hw = draw(st.just(np.zeros(shape, np.bool_)) | hnp.arrays(np.bool_, shape))
     return map_hw, mask_hw
 
 
@@ -50,7 +50,6 @@ def slow_curve(test_set: list[Image]) -> list[tuple[Fraction, Fraction]] | None:
     """The definition, word for word: every distinct score is a threshold."""
     regions, normal, scores = [], [], set()
     for map_hw, mask_hw in test_set:
-        mask_hw = np.zeros(map_hw.shape, bool) if mask_hw is None else mask_hw
         labels_hw, count = ndimage.label(mask_hw, structure=np.ones((3, 3)))
         regions += [map_hw[labels_hw == label] for label in range(1, count + 1)]
         normal += map_hw[~mask_hw].tolist()
@@ -141,7 +140,7 @@ def test_a_map_that_says_nothing_scores_the_diagonal() -> None:
 
 def test_good_images_share_the_false_positive_rate() -> None:
     defect = (grid_map([[5, 9, 1, 1]]), np.array([[True, False, False, False]]))
-    good = (grid_map([[1, 1, 1, 1], [1, 1, 1, 0]]), None)
+    good = (grid_map([[1, 1, 1, 1], [1, 1, 1, 0]]), np.zeros((2, 4), np.bool_))
     assert evaluate([defect]).pro == 0  # one of 3 normal pixels is above: past the limit
     assert evaluate([defect, good]).pro == pytest.approx((0.3 - 1 / 11) / 0.3)
 
@@ -149,10 +148,18 @@ def test_good_images_share_the_false_positive_rate() -> None:
 def test_the_counts_of_images_of_different_sizes() -> None:
     mask_hw = np.zeros((5, 6), bool)
     mask_hw[0, :2] = mask_hw[4, 5] = True
-    scores = evaluate(
-        [(np.zeros((5, 6), np.float32), mask_hw), (np.ones((2, 3), np.float32), None)]
-    )
+    good = (np.ones((2, 3), np.float32), np.zeros((2, 3), np.bool_))
+    scores = evaluate([(np.zeros((5, 6), np.float32), mask_hw), good])
     assert (scores.regions, scores.normal_pixels, scores.anomalous_pixels) == (2, 33, 3)
+
+
+def test_a_defect_that_nobody_marked_leaves_nothing_defined() -> None:
+    """Also beside marked ones: a mean over fewer defects would look like one over all."""
+    marked_hw, map_hw = np.eye(3, dtype=np.bool_), np.eye(3, dtype=np.float32)
+    assert map_scores([map_hw, map_hw], [marked_hw, ~marked_hw]).pro is not None
+    for masks in ([None, marked_hw], [marked_hw, None], [None, None]):
+        scores = map_scores([map_hw, map_hw], masks)
+        assert (scores.pro, scores.pro_05, scores.pixel_auroc) == (None, None, None)
 
 
 # --- against the definition --------------------------------------------------------------------
@@ -182,9 +189,7 @@ def test_one_limit_does_not_change_another(test_set: list[Image]) -> None:
 def test_pixel_auroc_equals_scikit_learn(test_set: list[Image]) -> None:
     score = evaluate(test_set).pixel_auroc
     scores = np.concatenate([map_hw.ravel() for map_hw, _ in test_set])
-    labels = np.concatenate(
-        [np.zeros(m.size, bool) if k is None else k.ravel() for m, k in test_set]
-    )
+    labels = np.concatenate([mask_hw.ravel() for _, mask_hw in test_set])
     if labels.all() or not labels.any():
         assert score is None
     else:

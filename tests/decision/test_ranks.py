@@ -66,7 +66,7 @@ def test_a_folder_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     evaluator = MapEvaluator(memory_bytes=100)
     with pytest.raises(EdgesegError, match=r"absent: cannot hold a temporary file of \d+ B \(No"):
-        evaluator.add(np.zeros((10, 10), np.float32))
+        evaluator.add(np.zeros((10, 10), np.float32), np.zeros((10, 10), np.bool_))
 
 
 def test_a_full_disk_is_one_sentence() -> None:
@@ -76,7 +76,7 @@ def test_a_full_disk_is_one_sentence() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         with pytest.raises(EdgesegError, match=r"of 160\.0 kB \(File too large\); set TMPDIR to"):
-            evaluator.add(np.zeros((300, 300), np.float32))
+            evaluator.add(np.zeros((300, 300), np.float32), np.zeros((300, 300), np.bool_))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 

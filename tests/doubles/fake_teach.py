@@ -11,6 +11,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Words
 from edgeseg.decision.operating_point import guarantee
 from edgeseg.decision.score_origin import ScoreOrigin
+from edgeseg.teach.auto_capture import NO_AUTO
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import encode_jpeg
 from tests.support.thresholds import made_up_thresholds
@@ -54,6 +55,13 @@ class FakeTeach(TeachService):
         self.from_where: dict[str, str] = {}
         self.lock = threading.Lock()
         self.previews = self.fitted = 0
+        self.before: str | None = "3fa9c1d20b77"  # the version of before
+        self.kept_names: set[str] = set()  # pictures that were looked at
+        self.fitted_names: list[str] = []
+        self.different: int | None = None  # parts; None: as many as pictures
+        self.auto = dict(NO_AUTO)
+        self.warning: Message | None = None
+        self.blockers: dict[str, list] = {"guards": [], "golden": [], "problems": []}
 
     def _note(self, *call) -> None:
         self.calls.append(call)
@@ -73,9 +81,12 @@ class FakeTeach(TeachService):
                 "motion": {"value": 0.2, "word": "still"},
             },
             "capturing": self.capturing,
+            "auto": self.auto,
             **{kind: len(names) for kind, names in self.kept.items()},
+            "parts": {"different": self._different(), "needed": 49, "per_thousand": 20.0},
+            "look": self._waiting(),
             "fit": self.fit,
-            "model": self.model,
+            "model": self.model and {**self.model, "before": self.before},
             "run": {
                 "state": self.running,
                 "verdict": self.verdict if self.running == "running" else None,
@@ -93,6 +104,16 @@ class FakeTeach(TeachService):
             "learn": self.learning,
             "asked": self.asked,
         }
+
+    def _different(self):
+        return len(self.kept["good"]) if self.different is None else self.different
+
+    def _asked(self):
+        """The two oddest set the threshold."""
+        return [name for name in self.fitted_names[:2] if name in self.kept["good"]]
+
+    def _waiting(self):
+        return len(set(self._asked()) - self.kept_names)
 
     def live_jpeg(self, timeout_s):
         time.sleep(0.08)
@@ -122,6 +143,14 @@ class FakeTeach(TeachService):
         self._note("auto_capture", mode)
         self.capturing = mode
         return {"capturing": mode}
+
+    def empty_jpeg(self):
+        return encode_jpeg(scene(0), quality=80)
+
+    def keep(self, name, *, who):
+        self._note("keep", name, who)
+        self.kept_names.add(name)
+        return {"name": name}
 
     def upload(self, name, body, *, kind="good"):
         self._note("upload", name, len(body), kind)
@@ -181,7 +210,7 @@ class FakeTeach(TeachService):
         return self.fit
 
     def end_fit(self):
-        self.fitted = len(self.kept["good"])
+        self.fitted, self.fitted_names = len(self.kept["good"]), list(self.kept["good"])
         self.fit = {"state": "done", "share": 1.0, "sentence": "60 pictures in 20 s"}
         when = "2026-11-17T10:05:00Z"
         self.model = {"version": 1, "rate_per_thousand": 2.0, "threshold": 6.0, "when": when}
@@ -199,10 +228,22 @@ class FakeTeach(TeachService):
             name: np.histogram(rng.normal(mean, spread, count), edges)[0].tolist()
             for name, (mean, spread, count) in series.items()
         }
+        asked, present = self._asked(), self.kept["good"]
         good = [
-            {"name": name, "score": 5.5 - 0.2 * at, "p_value": (at + 1) / 60, "decides": at < 2}
-            for at, name in enumerate(self.kept["good"][:8])
+            {
+                "name": name,
+                "score": 5.5 - 0.2 * at,
+                "p_value": (at + 1) / 60,
+                "decides": at < 2,
+                "foreign": at == 0,
+                "oddest": at == 0,
+                "asks": name in asked,
+                "kept": name in self.kept_names,
+            }
+            for at, name in enumerate(self.fitted_names[:8])
+            if name in present
         ]
+        gone = len([name for name in self.fitted_names if name not in present])
         return {
             "scores": {"edges": edges.tolist(), **scores},
             "table": [self._row(rate) for rate in RATES],
@@ -210,6 +251,10 @@ class FakeTeach(TeachService):
             "worst": good,
             "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
             "images": self.fitted,
+            "asks": asked,
+            "waiting": self._waiting(),
+            "gone": gone,
+            "new": len(present) - (self.fitted - gone),
             "guarantee": guarantee(THRESHOLDS),
         }
 
@@ -222,6 +267,7 @@ class FakeTeach(TeachService):
             "good_alarms": 0,
             "planted_found": min(1.0, 0.9 + rate / 500),
             "bad_found": 1.0 if self.kept["bad"] else None,
+            "warning": self.warning,
         }
 
     def map_jpeg(self, name):
@@ -297,11 +343,18 @@ class FakeTeach(TeachService):
             "now_passes": marked,
             "still_found": {"found": 4, "of": 4},
             "loss": self.loss,
+            "of": "shown",
+            **self.blockers,
             "sentence": "The threshold rises a little.",
         }
 
-    def learn(self, *, who, name="", force=False):
-        self._note("learn", who, name)
+    def cancel_learn(self, *, who):
+        self._note("cancel_learn", who)
+        self.learning = {"state": "cancelled", "share": 0.4, "sentence": ""}
+        return self.learning
+
+    def learn(self, *, who, of, name="", force=False):
+        self._note("learn", who, name, of)
         self.learning = {"state": "done", "share": 1.0, "sentence": "Version 2 runs."}
         return self.learning
 

@@ -43,7 +43,7 @@ class BrightnessSession(Session):
         if self.meanwhile is not None:
             self.meanwhile()
         maps = frames_nhwc.mean(axis=3, dtype=np.float32)
-        return maps, maps.max(axis=(1, 2)), None
+        return {"map": maps, "score": maps.max(axis=(1, 2))}
 
 
 class Canned:

@@ -41,9 +41,24 @@ def fit(tab: Tab) -> None:
 
 
 def judge(tab: Tab) -> None:
-    """Until the oddest good part is shown with its map."""
+    """Until each picture that sets the threshold was looked at, with its map, and kept."""
     tab.click("#fit-next")
-    tab.wait_for("!$('judged').hidden && document.querySelector('#worst img')?.naturalWidth")
+    tab.wait_for("!$('judged').hidden && document.querySelector('#look img')?.naturalWidth")
+    while waiting := tab.evaluate("judged.waiting"):
+        tab.click("#look .asks .actions button")
+        tab.wait_for(f"judged.waiting < {waiting}")
+
+
+def mark(tab: Tab, alarm: str, word: str) -> None:
+    """Say of an alarm that it was good, a defect or to be ignored; a name is typed already."""
+    index = f"alarms.findIndex(alarm => alarm.id === {alarm!r})"
+    button = ("good", "defect", "ignore").index(word)
+    tab.wait_for(f"$('alarms').children[{index}]?.innerText", timeout_s=LONG_S)
+    tab.evaluate(
+        f"$('alarms').children[{index}].querySelectorAll('.actions button')[{button}].click()"
+    )
+    said = f"alarms.find(alarm => alarm.id === {alarm!r})?.marks.some(one => one.mark === {word!r})"
+    tab.wait_for(said, timeout_s=LONG_S)
 
 
 def run(tab: Tab) -> None:

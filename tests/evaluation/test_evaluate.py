@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +179,33 @@ def test_an_alarm_without_a_pixel_above_is_outlined_in_its_picture(gallery):
         assert outlined(picture).any() == seen
 
 
+OF_PIXELS = ("pro", "pro_05", "pixel_auroc")
+
+
+def test_images_without_masks_are_judged_by_their_labels(plate, tmp_path, small_artefact):
+    """The same images as with masks: the same verdicts and figures, but those of pixels."""
+    shutil.copytree(plate, tmp_path / "plate")
+    shutil.rmtree(tmp_path / "plate/ground_truth")
+    predict = torch_predictor(small_artefact.model())
+    marked, bare = evaluated(predict, plate), evaluated(predict, tmp_path / "plate")
+    assert {key: bare.figures[key] for key in OF_PIXELS} == dict.fromkeys(OF_PIXELS)
+    known = {key: value for key, value in marked.figures.items() if key not in OF_PIXELS}
+    assert known.items() <= bare.figures.items()
+    assert None not in known.values()
+    for one in ("scores", "labels", "kinds", "verdicts", "anomalies", "false_alarms"):
+        assert getattr(bare, one) == getattr(marked, one)
+    json.dumps(bare.to_dict(), allow_nan=False)
+
+
+def test_one_kind_without_masks_leaves_no_figures_of_pixels(plate, tmp_path):
+    """PRO of the other kinds alone would look like one of all."""
+    shutil.copytree(plate, tmp_path / "plate")
+    shutil.rmtree(min((tmp_path / "plate/ground_truth").iterdir()))
+    result = evaluated(oracle(plate), tmp_path / "plate")
+    assert {key: result.figures[key] for key in OF_PIXELS} == dict.fromkeys(OF_PIXELS)
+    assert (result.image_auroc, result.recall, result.anomalies) == (1.0, 1.0, DEFECTS)
+
+
 def test_good_images_alone(plate, tmp_path):
     for path in ("train/good", "test/good"):
         (tmp_path / path).mkdir(parents=True)
@@ -196,7 +224,7 @@ def test_no_test_images(plate):
         evaluated(oracle(plate), plate / "train/good")
     assert str(caught.value) == (
         f"{plate / 'train/good'}: no test images; evaluation needs a labelled test set "
-        "(test/<kind> and ground_truth/<kind>), or use `edgeseg predict` for pictures"
+        "(test/good, test/<kind>), or use `edgeseg predict` for pictures"
     )
 
 
@@ -272,6 +300,19 @@ def test_the_sheet_shows_the_worst_mistakes_first_by_name(gallery, monkeypatch):
     assert shown[11] == "miss: dent/09, score 39, threshold 50"
     assert shown[12:] == ["dent/c, score 70", "good/a, score 10"]
     assert len(pictures(gallery.folder)) == 6 + SHEET_ROWS + 1
+
+
+def test_an_image_without_a_mask_has_a_picture_without_a_true_outline(gallery, monkeypatch):
+    legends = []
+    monkeypatch.setattr(
+        "edgeseg.evaluation.panels._legend", lambda known: legends.append(known) or []
+    )
+    sample = Sample(image=Path("a.png"), label=1, kind="dent")
+    nothing_hw = np.zeros(SIZE_HW, np.float32)
+    gallery.add(sample, frames(1)[0], None, nothing_hw, 0.0, "good")
+    assert legends == [False]
+    assert pictures(gallery.folder) == ["dent/a.png"]
+    assert gallery.errors == {"miss": 1}
 
 
 def test_images_of_one_name_keep_a_picture_each(gallery):

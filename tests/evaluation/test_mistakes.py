@@ -107,7 +107,9 @@ def test_alarms_that_no_threshold_would_take_back_come_first():
 def test_they_are_counted_at_every_other_rate_too():
     bad = [97.5] * 9 + [50.0]
     told: tuple[Verdict, ...] = ("invalid", *(["good"] * (len(LOW) - 1 + len(bad))))
-    sentence = limit_sentence(evaluation(LOW, bad, threshold=99.0, verdicts=told), GOOD, model="m")
+    sentence = limit_sentence(
+        evaluation(LOW, bad, threshold=99.0, verdicts=told), GOOD, promise="conformal", model="m"
+    )
     assert "and flag 1 of 40 good test images" in str(sentence)
 
 
@@ -145,7 +147,9 @@ LOW = [float(score) for score in range(40)]  # good test images: one in forty ab
 
 def test_the_lowest_rate_that_finds_enough_is_named():
     bad = [97.5] * 5 + [96.5] * 4 + [50.0]
-    sentence = limit_sentence(evaluation(LOW, bad, threshold=99.0), GOOD, model="part.edgeseg")
+    sentence = limit_sentence(
+        evaluation(LOW, bad, threshold=99.0), GOOD, promise="conformal", model="part.edgeseg"
+    )
     # 2 % is a threshold of 98, 5 % one of 95: nine of ten are above it.
     assert sentence == (
         "ranks well (image AUROC 1.00) but finds 0% at its threshold: at a false-alarm rate of "
@@ -157,7 +161,10 @@ def test_the_lowest_rate_that_finds_enough_is_named():
 def test_what_good_test_images_would_pay_is_said():
     bad = [92.0] * 9 + [99.5]
     sentence = limit_sentence(
-        evaluation([*LOW, 91.0], bad, threshold=99.0), GOOD, model="part.edgeseg"
+        evaluation([*LOW, 91.0], bad, threshold=99.0),
+        GOOD,
+        promise="conformal",
+        model="part.edgeseg",
     )
     assert "but finds 10% at its threshold: at a false-alarm rate of 10.0% " in str(sentence)
     assert "it would find 100% and flag 1 of 41 good test images" in str(sentence)
@@ -165,19 +172,23 @@ def test_what_good_test_images_would_pay_is_said():
 
 def test_where_no_rate_finds_enough_the_one_that_finds_most_is_named():
     bad = [97.5] * 3 + [50.0] * 7
-    sentence = limit_sentence(evaluation(LOW, bad, threshold=99.0), GOOD, model="m")
+    sentence = limit_sentence(
+        evaluation(LOW, bad, threshold=99.0), GOOD, promise="conformal", model="m"
+    )
     assert "at a false-alarm rate of 5.0% it would find 30% " in str(sentence)  # 10 % no more
 
 
 def test_where_no_rate_helps_that_is_said():
     tested = evaluation(LOW, [50.0] * 9 + [120.0], threshold=99.0)
-    assert limit_sentence(tested, GOOD, model="m") == (
+    assert limit_sentence(tested, GOOD, promise="conformal", model="m") == (
         "ranks well (image AUROC 1.00) but finds 10% at its threshold, and no false-alarm rate up "
         "to 10% that its 99 good images can answer for finds more: fit on more of them, or look "
         "for odd ones among them (edgeseg fit DATA --robust)"
     )
     # Eight images cannot even answer for 10 %.
-    assert "its 8 good images" in str(limit_sentence(tested, GOOD[:8], model="m"))
+    assert "its 8 good images" in str(
+        limit_sentence(tested, GOOD[:8], promise="conformal", model="m")
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +201,10 @@ def test_where_no_rate_helps_that_is_said():
     ],
 )
 def test_nothing_is_said_where_the_threshold_is_not_what_limits(good, bad):
-    assert limit_sentence(evaluation(good, bad, threshold=99.0), GOOD, model="m") is None
+    assert (
+        limit_sentence(evaluation(good, bad, threshold=99.0), GOOD, promise="conformal", model="m")
+        is None
+    )
 
 
 @given(st.lists(st.floats(40, 120), min_size=1, max_size=30), st.integers(9, 300))
@@ -203,7 +217,7 @@ def test_the_rate_is_the_one_a_search_finds(bad: list[float], count: int):
         chosen = conformal_threshold(good.tolist(), false_alarm_rate=rate)
         if chosen.rate <= rate:
             recalls[rate] = np.mean(np.array(bad) > chosen.value)
-    sentence = limit_sentence(tested, good, model="m")
+    sentence = limit_sentence(tested, good, promise="conformal", model="m")
     if tested.recall >= FINDS_ENOUGH:
         assert sentence is None
         return

@@ -9,6 +9,7 @@ import pytest
 import torch
 from onnx import ModelProto, TensorProto
 
+import edgeseg.runtime
 from edgeseg.base.errors import ExportError
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import (
@@ -19,9 +20,12 @@ from edgeseg.export.graph import (
     fold_scale,
     initializers,
     quadratic_form,
+    quadratic_forms,
     quiet_logs,
     save_graph,
 )
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.sessions import backend_predictors
 from edgeseg.export.verify import Agreement, VerificationFrames, agreement
@@ -31,6 +35,7 @@ from tests.support import REPO
 from tests.support.export_models import (
     EDGE,
     SHORT,
+    SHOWN,
     SIZE_HW,
     artefact,
     frames,
@@ -44,6 +49,7 @@ KNOWN = {
     "Add", "AveragePool", "Cast", "Clip", "Conv", "Gather", "HardSigmoid", "HardSwish", "MatMul",
     "MaxPool", "Mul", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Resize", "Sqrt",
     "Sub", "TopK", "Transpose",
+    "Div", "Pow", "Slice",  # of a map of its own
 }  # fmt: skip
 BATCH3 = GraphOptions(batch=(3, 3, 3))
 DYNAMIC = GraphOptions(batch=(1, 2, 4))
@@ -54,6 +60,7 @@ VARIANTS = {
     "nearest, batch of 3": (SHORT.with_options({"interpolation": "nearest"}), BATCH3),
     "any batch, shared": (SHORT.with_options(WIDE), DYNAMIC),
     "any batch, one a cell": (SHORT.with_options({"share": 1}), DYNAMIC),
+    "any batch, own map": (SHOWN.with_options(WIDE), DYNAMIC),
     "batches from 2, no grid": (SHORT, GraphOptions(batch=(2, 3, 4), grid_output=False)),
     "one covariance, batch of 3": (
         SHORT.with_options({"share": 1, "covariance": "global"}),
@@ -108,7 +115,11 @@ def test_every_backbone_agrees_with_the_reference(tmp_path: Path, name: str) -> 
     found = [node for node in proto.graph.node if node.op_type == "Conv"]
     assert len(found) == convolutions + len(config.layers), "and one projection a layer"
     one = frames(3)[1:2]
-    np.testing.assert_allclose(run(proto, one)["grid"], reference(config, one)["grid"], rtol=1e-3)
+    found, wanted = run(proto, one), reference(config, one)
+    assert list(found) == list(wanted)
+    assert ("map_grid" in found) == name.startswith("efficientnet_lite")
+    for output in set(found) & {"grid", "map_grid"}:
+        np.testing.assert_allclose(found[output], wanted[output], rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))
@@ -128,7 +139,9 @@ def test_every_kind_of_model_and_batch_agrees(tmp_path: Path, name: str) -> None
     assert initializers(proto)["factor"].dims == [blocks, 16, rank]
 
 
-@pytest.mark.parametrize("name", ["any batch, shared", "any batch, one a cell"])
+@pytest.mark.parametrize(
+    "name", ["any batch, shared", "any batch, one a cell", "any batch, own map"]
+)
 def test_a_batch_gives_the_maps_of_its_frames(name: str) -> None:
     config, options = VARIANTS[name]
     proto = traced(config, options)
@@ -136,7 +149,8 @@ def test_a_batch_gives_the_maps_of_its_frames(name: str) -> None:
     single = [run(proto, image[None]) for image in images]
     for count in range(1, 5):
         together = run(proto, images[:count])
-        for key in ("map", "score", "grid"):
+        assert set(together) >= {"map", "score", "grid"}
+        for key in together:
             wanted = np.concatenate([outputs[key] for outputs in single[:count]])
             assert together[key].shape == wanted.shape
             np.testing.assert_allclose(together[key], wanted, rtol=1e-4, atol=1e-5)
@@ -153,6 +167,33 @@ def test_the_signature_is_the_contract() -> None:
     shapes = [len(value.type.tensor_type.shape.dim) for value in proto.graph.output]
     assert shapes == [3, 1, 3]
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", 18)]
+
+
+def test_the_maps_own_cells_are_an_output_beside_the_scores() -> None:
+    proto = traced(*VARIANTS["any batch, own map"])
+    assert [value.name for value in proto.graph.output] == ["map", "score", "grid", "map_grid"]
+    assert [len(value.type.tensor_type.shape.dim) for value in proto.graph.output] == [3, 1, 3, 3]
+    assert [form.input[1] for form in quadratic_forms(proto)] == ["factor", "map_factor"]
+    assert quadratic_form(proto).input[1] == "factor"
+    both = traced(SHOWN, GraphOptions(grid_output=False))
+    assert [value.name for value in both.graph.output] == ["map", "score"]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "openvino"])
+def test_every_backend_gives_the_maps_own_cells(tmp_path: Path, backend: str) -> None:
+    path, images = tmp_path / "part.onnx", frames(8)
+    export_onnx(artefact(SHOWN), path, options=ExportOptions(verify=False))
+    wanted = reference(SHOWN, images)
+    with edgeseg.runtime.open(path, backend=backend) as detector:
+        found = [detector.score(image) for image in images]
+    for name, values in (
+        ("map", [each.map_hw for each in found]),
+        ("grid", [each.grid_hw for each in found]),
+        ("map_grid", [each.map_grid_hw for each in found]),
+    ):
+        close = {"rtol": 1e-3, "atol": 1e-4 * float(wanted[name].max())}
+        np.testing.assert_allclose(np.stack(values), wanted[name], **close)
+    np.testing.assert_allclose([each.score for each in found], wanted["score"], rtol=1e-3)
 
 
 def test_the_grid_may_be_left_out() -> None:

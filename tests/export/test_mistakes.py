@@ -111,7 +111,7 @@ def test_tensorrt_that_is_not_installed(fitted: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     message = fail("export", fitted, "--trt", "--no-verify", code=1)
     assert message == (
-        "TensorRT cannot be imported; install it with `pip install edgeseg[trt]`; "
+        "TensorRT cannot be imported; install it with `pip install 'edgeseg[trt]'`; "
         "--builder rtx builds plans without a GPU"
     )
     assert names(fitted.parent) == ["bottle.edgeseg"]

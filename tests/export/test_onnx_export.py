@@ -321,7 +321,7 @@ class TestFailedVerification:
             "rank correlation 1, expected >= 1.1); it is kept as "
             f"{out}.failed, try a higher precision="
         )
-        assert notes[0].count("expected <= 0") == 4
+        assert notes[0].count("expected <= 0") == 6
         onnx.checker.check_model(
             onnx.load_from_string(out.with_name("short.onnx.failed").read_bytes())
         )

@@ -95,6 +95,15 @@ def test_a_static_graph(tmp_path: Path, schema: Any) -> None:
     assert black.inputs["frames"].zero_data
 
 
+def test_the_maps_own_cells_are_served_too(tmp_path: Path, schema: Any) -> None:
+    onnx = tmp_path / "part.onnx"
+    plain = write_graph(onnx)
+    metadata = replace(plain, outputs=(*plain.outputs, "map_grid"))
+    config = read(schema, write_triton(onnx, tmp_path / "models", metadata=metadata))
+    assert shapes(config.output)["map_grid"] == ("TYPE_FP32", [1, *GRID_HW])
+    assert list(shapes(config.output)) == list(metadata.outputs)
+
+
 def test_the_metadata_travel_along(tmp_path: Path, schema: Any) -> None:
     onnx = tmp_path / "part.onnx"
     plain = write_graph(onnx)

@@ -93,10 +93,25 @@ def test_verdicts_that_change_are_counted_and_tolerated_as_a_share() -> None:
 
     row = compare(lower)
     assert row.flips == 1
-    assert row.failures == ("verdicts that differ 1, expected <= 0",)
-    loose = Tolerance(max_error=0, mean_error=0, min_rank_correlation=0.9, max_flips=0.02)
+    assert row.failures == (
+        "score error 0.21, expected <= 0.001",
+        "verdicts that differ 1, expected <= 0",
+    )
+    loose = Tolerance(max_error=0.3, mean_error=0, min_rank_correlation=0.9, max_flips=0.02)
     assert compare(lower, tolerance=loose).passed, "0.98^5 is 0.90: one of five is no surprise"
     assert not compare(lower, tolerance=Tolerance(**{**vars(loose), "max_flips": 0.01})).passed
+
+
+def test_a_score_that_the_map_does_not_show_is_compared_too() -> None:
+    """A map of its own does not tell whether the score's cells are right."""
+
+    def louder(frames: NDArray[np.uint8]) -> Arrays:
+        maps, scores = brightness(frames)
+        return maps, scores * 1.01
+
+    row = compare(louder, threshold=500.0)
+    assert (row.max_error, row.flips, row.rank_correlation) == (0.0, 0, pytest.approx(1.0))
+    assert row.failures == ("score error 0.01, expected <= 0.001",)
 
 
 def test_an_image_that_is_the_threshold_itself_has_no_verdict_to_lose() -> None:
@@ -118,7 +133,10 @@ def test_scores_that_do_not_follow_the_reference_fail() -> None:
 
     row = compare(constant, threshold=-1.0)
     assert row.rank_correlation == 0.0, "right maps, and a score that says nothing"
-    assert row.failures == ("rank correlation 0, expected >= 0.9999",)
+    assert row.failures == (
+        "score error 2.9, expected <= 0.001",
+        "rank correlation 0, expected >= 0.9999",
+    )
 
 
 @pytest.mark.parametrize("place", ["map", "score"])
@@ -277,7 +295,9 @@ class TestFittedAgain:
         )
         assert "2 of 2" in lines[1]
         assert "agrees" not in lines[1]
-        assert lines[2].startswith("head error: of the map against the reference's from the same")
+        assert lines[2].startswith(
+            "head error: of map and score against the reference's from the same"
+        )
         assert lines[2].endswith("on 5 frames (test); AUROC of fp32 1.000")
 
 

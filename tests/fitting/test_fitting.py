@@ -13,18 +13,21 @@ import torch
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, load_batches, open_dataset
+from edgeseg.decision.operating_point import rate_threshold
 from edgeseg.fitting import group_sums, image_pass
-from edgeseg.fitting.fitting import FitOptions, fit
+from edgeseg.fitting.feature_space import FeatureSpace
+from edgeseg.fitting.fitting import FitOptions, fit, fit_in
+from edgeseg.fitting.group_sums import group_factors
 from edgeseg.model.artefact import Artefact, save_artefact
-from edgeseg.model.factors import make_factors
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.moments import Moments
 from edgeseg.model.windows import Windows
 from edgeseg.vision.part_groups import SIDE
 from tests.support.moment_rows import moments_of_rows
-from tests.support.small_models import RANDOM, SMALL, fit_small, frames, write_plate
+from tests.support.small_models import RANDOM, SHOWN, SMALL, fit_small, frames, write_plate
 
 
 def train_frames(data: Path, size_hw: tuple[int, int] = SMALL.size_hw) -> NDArray[np.uint8]:
@@ -35,10 +38,7 @@ def train_frames(data: Path, size_hw: tuple[int, int] = SMALL.size_hw) -> NDArra
 def head_of(artefact: Artefact, moments: Moments) -> GaussianHead:
     config = artefact.config
     pooled = Windows.of(config).pool_moments(moments)
-    factors = make_factors(
-        pooled, ridge=config.ridge, rank=config.rank, directions=config.directions
-    )
-    return GaussianHead(config, factors)
+    return GaussianHead(config, group_factors(config, pooled))
 
 
 def said_by_fit(
@@ -57,7 +57,9 @@ def test_moments_are_those_of_all_images_at_once(small_artefact, plate):
     np.testing.assert_allclose(small_artefact.moments.scatter, whole.scatter, rtol=0, atol=1e-6)
 
 
-def test_cross_calibration_is_refitting_without_the_fold(small_artefact, plate):
+@pytest.mark.parametrize("name", ["small_artefact", "shown_artefact"])
+def test_cross_calibration_is_refitting_without_the_fold(name, plate, request):
+    small_artefact = request.getfixturevalue(name)
     embedded = small_artefact.model().embeddings(train_frames(plate))  # (N, k, P)
     order = np.random.default_rng(SMALL.seed).permutation(10)
     scores, peaks, d2 = [], [], []
@@ -66,11 +68,11 @@ def test_cross_calibration_is_refitting_without_the_fold(small_artefact, plate):
         others = sorted(set(range(10)) - set(members))
         head = head_of(small_artefact, moments_of_rows(embedded[others]))
         inputs = embedded[members].reshape(len(members), -1, *SMALL.grid_hw)
-        grid = head.distances(inputs)
-        image_map, score = head.to_image(grid)
+        cells = head.distances(inputs)
+        image_map, score = head.to_image(cells)
         scores += score.tolist()
         peaks += image_map.max(axis=(1, 2)).tolist()
-        d2.append(np.square(grid))
+        d2.append(np.square(cells.shown))
     good = small_artefact.calibration.good
     every_d2 = np.concatenate(d2)
     # The ridge is small beside float32's rounding of these features, hence the tolerance.
@@ -79,7 +81,9 @@ def test_cross_calibration_is_refitting_without_the_fold(small_artefact, plate):
     np.testing.assert_allclose(good.frame_d2, every_d2.mean(axis=(1, 2)), rtol=2e-2)
     np.testing.assert_allclose(good.d2_mean, every_d2.mean(axis=0), rtol=5e-2)
     assert good.d2_mean.shape == good.d2_std.shape == SMALL.grid_hw
-    assert small_artefact.calibration.method == "cross-conformal, 3 folds, 10 good images"
+    assert small_artefact.calibration.method == (
+        "cross-conformal, 3 folds, 10 good images, by their tail"
+    )
 
 
 def test_holdout_calibration(plate):
@@ -116,6 +120,25 @@ def test_numerics_that_went_wrong_are_an_error(plate, monkeypatch):
     sentence = str(caught.value)
     assert sentence.startswith("the fit is numerically unsound: mean d^2 is ")
     assert sentence.endswith("expected 100 from their moments, with ridge=1e-06; try a larger one")
+
+
+def test_a_map_of_its_own_changes_the_threshold_of_pixels_alone(plate):
+    """The score, its threshold and its promise are those of the same features without it."""
+    space = FeatureSpace.load(SHOWN, weights="random", note=ignore)
+    without = replace(space, config=replace(SHOWN, map_layers=()))
+    shown, plain = (fit_in(each, open_dataset(plate), RANDOM) for each in (space, without))
+    ours, theirs = shown.calibration, plain.calibration
+    assert ours.score_threshold == theirs.score_threshold
+    assert np.array_equal(ours.good.scores, theirs.good.scores)
+    assert np.array_equal(shown.planted.scores, plain.planted.scores)
+    assert (ours.expected_d2, ours.measured_d2) == (theirs.expected_d2, theirs.measured_d2)
+    assert np.array_equal(shown.factors.factor, plain.factors.factor)
+    assert np.array_equal(ours.good.grids, theirs.good.grids)
+    assert plain.calibration.good.shown_grids is None
+    assert ours.pixel_threshold != theirs.pixel_threshold
+    peaks = ours.good.of_parts.peaks.tolist()
+    limit = rate_threshold(peaks, false_alarm_rate=SHOWN.false_alarm_rate, promise=SHOWN.promise)
+    assert ours.pixel_threshold == limit.value, "of the same rate"
 
 
 def test_the_same_fit_gives_the_same_bytes(plate, small_artefact_path, tmp_path):
@@ -190,6 +213,12 @@ def test_calibration_uses_a_limited_number_of_images(plate, monkeypatch):
         {"rank": 0, "interpolation": "nearest", "stride": 4, "share": 1, "top": 1},
         {"size_hw": (96, 64), "layers": (1, 3)},
         {"stride": 16, "share": 1, "pool": 3},
+        {"map_layers": (1, 2)},
+        {"map_layers": (3,), "map_ridge": 0.01, "covariance": "global"},
+        {"map_layers": (1,), "moments": "blocks", "share": 2, "rank": 0},
+        {"map_layers": (1, 2, 3), "pool": 1, "share": 1, "rank": 1, "directions": "higher"},
+        {"map_layers": (2,), "layers": (2,), "k": 1, "embedding": "sampled"},
+        {"map_layers": (1, 2), "embedding": "identity", "rank": 20, "calibration": "holdout"},
     ],
     ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -197,9 +226,10 @@ def test_every_option_gives_a_sound_model(plate, options):
     config = replace(SMALL, **options)
     artefact = fit_small(plate, config=config)
     new = torch.from_numpy(frames(2, size_hw=config.size_hw, first=100))
-    image_map, score, grid = artefact.model()(new)
+    image_map, score, grid, *own = artefact.model()(new)
     assert image_map.shape == (2, *config.size_hw)
-    assert grid.shape == (2, *config.grid_hw)
+    assert [each.shape for each in (grid, *own)] == [(2, *config.grid_hw)] * (1 + len(own))
+    assert bool(own) == bool(config.map_layers)
     assert torch.isfinite(image_map).all()
     assert float(score.min()) > 0
     assert artefact.calibration.expected_d2 > 0

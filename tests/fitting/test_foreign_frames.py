@@ -77,6 +77,7 @@ def test_images_that_were_fitted_on_are_no_evidence(small_artefact):
     good = small_artefact.calibration.good
     options = {
         "false_alarm_rate": 0.1,
+        "promise": "conformal",
         "origin": ScoreOrigin(kind="split"),
         "expected_d2": 1.0,
         "measured_d2": 1.0,

@@ -23,7 +23,7 @@ from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.runtime.scoring.model_input import InputMaker
-from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.geometry import PLAIN, Geometry, Roi
 from edgeseg.vision.ignored import hidden_of
 from tests.support.small_models import RANDOM, SMALL, fit_small, frames
 
@@ -32,9 +32,9 @@ WITH_SERIAL = replace(SMALL, geometry=Geometry(ignore=(SERIAL,)))
 BACKENDS = ("cpu", "openvino")
 
 
-@pytest.fixture(scope="module")
-def fitted(plate: Path) -> Artefact:
-    return fit_small(plate, config=WITH_SERIAL)
+@pytest.fixture(scope="module", params=[(), (1, 2)], ids=["", "own map"])
+def fitted(plate: Path, request: pytest.FixtureRequest) -> Artefact:
+    return fit_small(plate, config=replace(WITH_SERIAL, map_layers=request.param))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_a_masked_defect_changes_nothing_in_the_reference(fitted: Artefact) -> N
     first, second = (Model(fitted).predict(frame) for frame in (good, bad))
     same(first, second)
     assert first.verdict == second.verdict
-    plain = replace(fitted, config=SMALL)
+    plain = replace(fitted, config=replace(fitted.config, geometry=PLAIN))
     assert Model(plain).predict(good).score != Model(plain).predict(bad).score
 
 
@@ -88,7 +88,8 @@ def test_nor_in_a_graph(fitted: Artefact, exported: Path, backend: str) -> None:
 @pytest.fixture(scope="module")
 def residual(plate: Path) -> Artefact:
     """A backbone that int8 can hold."""
-    return fit_small(plate, config=replace(WITH_SERIAL, backbone="resnet18"))
+    config = replace(WITH_SERIAL, backbone="resnet18", map_layers=(1,))
+    return fit_small(plate, config=config)
 
 
 @pytest.mark.parametrize("precision", ["int8", "fp16"])
@@ -135,6 +136,7 @@ def test_ignored_cells_enter_nothing(fitted: Artefact) -> None:
     good = fitted.calibration.good
     assert not good.d2_mean[ignored].any()
     assert good.d2_mean[~ignored].all()
+    assert np.array_equal(fitted.head().counted > 0, ~ignored), "nor the mean of a frame"
     result = Model(fitted).predict(pair()[1])
     assert not result.map_hw[26:38, 20:52].any()
     assert fitted.planted is not None
@@ -166,7 +168,7 @@ def test_good_images_give_the_threshold_where_a_file_keeps_no_grids(
     with pytest.raises(ArtefactError, match="the file keeps no distances of its good images"):
         ignore_in_model(bare, (SERIAL,), options=RANDOM)
     changed = ignore_in_model(bare, (SERIAL,), good=open_dataset(plate), options=RANDOM)
-    assert changed.calibration.method == "split-conformal, 10 good images"
+    assert changed.calibration.method == "split-conformal, 10 good images, by their tail"
     named = [(each["image"], each["score"]) for each in changed.data["highest"]]
     assert [score for _, score in named] == sorted(
         changed.calibration.good.scores.tolist(), reverse=True

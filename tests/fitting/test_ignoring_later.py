@@ -7,11 +7,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import edgeseg
 from edgeseg.api import Model
+from edgeseg.base.errors import ArtefactError
 from edgeseg.cli.group import cli
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.synthetic.scene import write_dataset
@@ -20,12 +22,13 @@ from edgeseg.fitting.ignoring import ignore_in_model
 from edgeseg.fitting.options import Changes, FitOptions
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
+from edgeseg.model.gaussian_head import Cells
 from edgeseg.modelfile.header import read_config
 from edgeseg.teach import engine
 from edgeseg.vision.geometry import Geometry
 from edgeseg.vision.ignored import hidden_of, paint_ignored
 from edgeseg.vision.images import images_in, read_image
-from tests.support.small_models import RANDOM, SMALL
+from tests.support.small_models import RANDOM, SHOWN, SMALL
 
 Image = NDArray[np.uint8]
 SERIAL = ((38.0, 16.0), (59.0, 16.0), (59.0, 31.0), (38.0, 31.0))  # of the 96x96 gears
@@ -43,7 +46,7 @@ def gears(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fitted(gears: Path) -> Artefact:
-    config = replace(SMALL, false_alarm_rate=0.04)
+    config = replace(SMALL, false_alarm_rate=0.04, promise="conformal")
     return fit(open_dataset(gears), config, replace(RANDOM, planted=0))
 
 
@@ -101,9 +104,37 @@ def test_every_score_is_that_of_its_grid_without_these_cells(
     model, head = fitted.model(), fitted.head()
     for frame in [*good[:3], blot(good[0], 48, 23), blot(good[0], 30, 62)]:
         embedded = model.embeddings(frame[None]).reshape(1, -1, *fitted.config.grid_hw)
-        grid = head.distances(embedded)[0]
+        grid = head.distances(embedded).score[0]
         by_hand = np.sort(grid[kept])[-fitted.config.top :].mean()
         assert Model(changed).predict(frame).score == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_the_map_of_all_other_cells_is_what_it_was(gears: Path, good: list[Image]) -> None:
+    """So the distances that the file keeps of its good images are those of the changed model."""
+    fitted = fit(open_dataset(gears), SHOWN, replace(RANDOM, planted=0))
+    changed = ignore_in_model(fitted, (SERIAL,), options=RANDOM)
+    images = torch.from_numpy(np.stack([*good[:2], blot(good[0], 48, 23)]))
+    before, after = (model.model()(images)[3].numpy() for model in (fitted, changed))
+    kept = changed.head().kept
+    assert kept is not None
+    np.testing.assert_allclose(after, before * kept, rtol=1e-6)
+    grids = fitted.calibration.good.shown_grids
+    assert grids is not None
+    assert grids.shape == (30, *SHOWN.grid_hw)
+    head, cells = changed.head(), grids.astype(np.float32) * kept
+    maps, _ = head.to_image(Cells(cells, cells))
+    peaks = changed.calibration.good.peaks
+    np.testing.assert_allclose(peaks, maps.max(axis=(1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(
+        changed.calibration.good.d2_mean, np.square(cells).mean(axis=0), rtol=1e-4
+    )
+    bare = replace(fitted.calibration.good, shown_grids=None)
+    with pytest.raises(ArtefactError, match="the file keeps no distances of its good images"):
+        ignore_in_model(
+            replace(fitted, calibration=replace(fitted.calibration, good=bare)),
+            (SERIAL,),
+            options=RANDOM,
+        )
 
 
 def test_inputs_stay_as_they_are_and_what_the_fit_painted_stays_painted(good: list[Image]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import open_dataset
-from edgeseg.decision.operating_point import guarantee, operating_point
+from edgeseg.decision.operating_point import guarantee, operating_point, rate_threshold
 from edgeseg.decision.prediction import above
 from edgeseg.fitting import image_pass
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -66,7 +66,7 @@ def model(fifteen: Path) -> Artefact:
 def alarms(model: Artefact, pictures: Sequence[Picture], *, rate: float) -> float:
     """The share of pictures above the threshold of a rate."""
     parts = model.calibration.good.of_parts
-    threshold = operating_point(parts.scores, parts.peaks, rate=rate).score
+    threshold = operating_point(parts.scores, parts.peaks, promise="conformal", rate=rate).score
     predict = frame_predictor(torch_predictor(model.model()), model.config)
     scores = np.array([float(predict(picture[None])[1][0]) for picture in pictures])
     return float(np.mean(above(scores, threshold)))
@@ -76,11 +76,13 @@ def test_fifteen_parts_promise_one_in_sixteen(model: Artefact, fifteen: Path) ->
     calibration = model.calibration
     assert (calibration.images, calibration.parts, calibration.grouping) == (120, 15, "pictures")
     assert calibration.answered_rate == pytest.approx(1 / 16)
-    assert calibration.method.endswith("120 good images of 15 different parts")
+    assert calibration.method.endswith("120 good images of 15 different parts, by their tail")
     assert str(guarantee(calibration.thresholds)).startswith("not exact: near-copies among 120")
     statistics = calibration.statistics
     assert (statistics.count, statistics.pictures, len(statistics.scores)) == (15, 120, 15)
-    assert calibration.score_threshold == pytest.approx(calibration.good.scores.max())
+    scores = calibration.good.of_parts.scores.tolist()
+    limit = rate_threshold(scores, false_alarm_rate=1 / 16, promise="tail").value
+    assert calibration.score_threshold == pytest.approx(limit)
 
 
 def test_new_parts_alarm_no_more_often_than_promised(model: Artefact, fifteen: Path) -> None:
@@ -134,7 +136,7 @@ def test_different_parts_are_fitted_as_ever(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.good.scores, told.good.scores)
     assert found.good.images == told.good.images
     assert found.thresholds == told.thresholds
-    assert found.method == "cross-conformal, 5 folds, 12 good images"
+    assert found.method == "cross-conformal, 5 folds, 12 good images, by their tail"
 
 
 @pytest.mark.parametrize("by", ["name:_", r"match:p\d+"])
@@ -144,7 +146,9 @@ def test_what_is_told_is_exact_and_groups_alike(fifteen: Path, model: Artefact, 
     np.testing.assert_array_equal(calibration.good.scores, model.calibration.good.scores)
     assert (calibration.parts, calibration.grouping) == (15, "told")
     assert told.data["group_by"] == by
-    assert str(guarantee(calibration.thresholds)).startswith("not exact (cross conformal)")
+    assert str(guarantee(calibration.thresholds)).startswith("modelled, not proven")
+    by_ranks = replace(calibration.thresholds, promise="conformal")
+    assert str(guarantee(by_ranks)).startswith("not exact (cross conformal)")
 
 
 def test_copies_of_one_part_promise_nothing(tmp_path: Path) -> None:

@@ -66,12 +66,26 @@ def test_update_is_a_fit_on_the_union(models, folders):
     assert found.data["fitted"] == 13
     assert found.calibration.good.count == 13  # four new ones are too few for 10 %
     assert found.calibration.method == (
-        "cross-conformal on 4 new images and scores of the earlier model, 13 good images"
+        "cross-conformal on 4 new images and scores of the earlier model, 13 good images, "
+        "by their tail"
     )
     assert lines == [
         "the threshold rests on scores that an earlier model gave; "
         "calibrate on good images kept apart for a better one"
     ]
+
+
+def test_a_map_of_its_own_grows_with_the_model(folders):
+    config = replace(TINY, map_layers=(1, 2))
+    old, every = (fit_small(folders[name], config=config) for name in ("old", "all"))
+    found, _ = changed(old, more=open_dataset(folders["new"]))
+    assert_same_model(found, every, calibration=False, tolerance=EXACT)
+    good = found.calibration.good
+    assert good.shown_grids.shape == good.grids.shape == (13, *TINY.grid_hw)
+    assert np.array_equal(good.shown_grids[4:], old.calibration.good.shown_grids)
+    images = torch.from_numpy(_frames(folders["few"]))
+    ours, theirs = (model.model()(images)[3] for model in (found, every))
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_a_single_image_of_a_network_that_treats_lone_images_otherwise(folders):
@@ -113,7 +127,7 @@ def test_forget_undoes_update(models, folders):
     found, lines = changed(models["all"], forget=open_dataset(folders["new"]))
     assert_same_model(found, models["old"], calibration=False, tolerance=EXACT)
     assert found.data["fitted"] == 9
-    assert found.calibration.method == "scores of the earlier model, 13 good images"
+    assert found.calibration.method == "scores of the earlier model, 13 good images, by their tail"
     assert "an earlier model gave" in lines[0]
 
 
@@ -195,7 +209,9 @@ def test_two_lines_join(models, folders):
         {"a.edgeseg": models["old"], "b.edgeseg": models["new"]}, apart=None, options=options
     )
     assert_same_model(joined, models["all"], calibration=False, tolerance=EXACT)
-    assert joined.calibration.method == "scores of the earlier models, 13 good images"
+    assert (
+        joined.calibration.method == "scores of the earlier models, 13 good images, by their tail"
+    )
     assert "an earlier model gave" in lines[0]
     assert [line["action"] for line in joined.history] == ["fit", "fit", "merge"]
     assert joined.history[-1]["from"] == "a.edgeseg + b.edgeseg"
@@ -302,4 +318,4 @@ def test_commands(models, folders, tmp_path):
 def test_fit_options_are_those_of_the_tests(models, data, tmp_path):
     """FIT_TINY and TINY are the same settings."""
     succeed("fit", data, "--out", tmp_path / "m", *FIT_TINY)
-    assert load_artefact(tmp_path / "m").config == TINY
+    assert load_artefact(tmp_path / "m").config == replace(TINY, map_layers=())

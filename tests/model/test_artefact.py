@@ -72,6 +72,35 @@ def test_round_trip(small_artefact: Artefact, small_artefact_path: Path):
         assert torch.equal(before, after)
 
 
+def test_a_map_of_its_own_goes_to_a_file_and_back(shown_artefact, tmp_path):
+    path = tmp_path / "m.edgeseg"
+    save_artefact(shown_artefact, path)
+    loaded = load_artefact(path)
+    ours, theirs = (model.factors.shown for model in (loaded, shown_artefact))
+    assert np.array_equal(ours.weight, theirs.weight)
+    assert np.array_equal(ours.factor, theirs.factor)
+    good, other = loaded.calibration.good, shown_artefact.calibration.good
+    assert np.array_equal(good.shown_grids, other.shown_grids)
+    batch = torch.from_numpy(frames(2))
+    for before, after in zip(shown_artefact.model()(batch), loaded.model()(batch), strict=True):
+        assert torch.equal(before, after)
+    header, tensors = contents(path)
+    for name, value, reason in (
+        ("map.factor", 0.0, "map.factor is zero at a place, so that nothing is ever found there"),
+        ("map.weight", 0.0, "map.weight holds values that are not above 0"),
+        ("map.weight", -1.0, "map.weight holds values that are not above 0"),
+    ):
+        spoilt = tensors[name].copy()
+        spoilt[0] = value
+        broken = written(tmp_path / "n.edgeseg", header, {**tensors, name: spoilt})
+        assert sentence(broken) == f"damaged or edited artefact ({reason}); fit the model again"
+    narrow = {**tensors, "map.factor": tensors["map.factor"][..., :-1]}
+    broken = written(tmp_path / "n.edgeseg", header, narrow)
+    assert "(map.factor has shape (36, 6, 3), expected (36, 6, 4))" in sentence(broken)
+    del tensors["map.factor"]
+    assert "map.factor" in sentence(written(tmp_path / "n.edgeseg", header, tensors))
+
+
 def test_saving_what_was_loaded_gives_the_same_bytes(small_artefact_path, tmp_path):
     save_artefact(load_artefact(small_artefact_path), tmp_path / "copy.edgeseg")
     assert (tmp_path / "copy.edgeseg").read_bytes() == small_artefact_path.read_bytes()

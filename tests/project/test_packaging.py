@@ -1,9 +1,12 @@
 """The wheel holds the tree, whole, under one name."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from edgeseg import __version__
 from edgeseg.cli.group import COMMANDS
 from tests.support import HANGS_S, REPO
+from tests.support.documents import blocks, text_of
 
 PARTS = ("export", "runtime", "bench")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "edgeseg", *PARTS)
@@ -127,6 +131,60 @@ def test_general_names_are_not_taken(installed):
         "print([name for name in ('export', 'runtime', 'bench') if u.find_spec(name)])"
     )
     assert python(code, installed=installed) == "[]\n"
+
+
+# Libraries whose types nothing here depends on: to read them takes most of the time.
+_MYPY = """
+[mypy]
+strict = True
+[mypy-torch.*,torchvision.*,onnx.*,onnxscript.*,matplotlib.*,safetensors.*]
+follow_imports = skip
+follow_imports_for_stubs = True
+"""
+_MISUSE = """
+import edgeseg
+model = edgeseg.load("part.edgeseg")
+model.predict("a.png").verdikt
+model.predict(["a.png"]).verdict
+edgeseg.fit("good", backbon="resnet18")
+detector: edgeseg.runtime.Detector = edgeseg.runtime.open("part.onnx")
+results: list[edgeseg.JudgedPrediction] = detector.predict(["a.png"])
+regions: tuple[edgeseg.Region, ...] = results[0].regions
+"""
+
+
+def test_programs_of_others_type_check_with_what_is_installed(installed, tmp_path):
+    """Strictly, in an environment that has the wheel and not the checkout."""
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False)
+    (site,) = environment.glob("lib/python*/site-packages")
+    shutil.copytree(installed, site, dirs_exist_ok=True)
+    # edgeseg is found in the environment first, everything else here.
+    (site / "others.pth").write_text(sysconfig.get_path("purelib"))
+    (tmp_path / "mypy.ini").write_text(_MYPY)
+    example, misuse = tmp_path / "example.py", tmp_path / "misuse.py"
+    (code,) = [
+        content for language, content in blocks(text_of("README.md")) if language == "python"
+    ]
+    example.write_text(code)
+    misuse.write_text(_MISUSE)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--config-file", "mypy.ini"),
+            *("--python-executable", str(environment / "bin/python"), example.name, misuse.name),
+        ],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "MYPYPATH"},
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+    )
+    found = re.findall(r"^(\w+\.py:\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M)
+    assert found == [
+        ("misuse.py:4", "attr-defined"),
+        ("misuse.py:5", "attr-defined"),
+        ("misuse.py:6", "call-arg"),
+    ], done.stdout
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -97,7 +97,8 @@ def shown_outputs() -> dict[str, list[str]]:
 def shape(text: str) -> str:
     """A line without what depends on the data and the computer."""
     text = re.sub(r"\b(defect|unsure|good),", "VERDICT,", text)
-    text = re.sub(r", (one good part in \d+ looks this odd|as a good part looks)", "", text)
+    odd = r"one good part in \d+ looks this odd|odder than all \d+ good parts|as a good part looks"
+    text = re.sub(f", ({odd})", "", text)
     text = re.sub(r"\d[\d.]*(e[+-]\d+)?%?( [kM]?B)?", "N", text)
     return " ".join(text.split())
 

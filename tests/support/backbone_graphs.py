@@ -32,9 +32,9 @@ def graph_path(config: FitConfig = SHORT) -> Path:
 
 
 @cache
-def graph() -> BackboneGraph:
+def graph(config: FitConfig = SHORT) -> BackboneGraph:
     """Opened."""
-    return BackboneGraph(graph_path())
+    return BackboneGraph(graph_path(config))
 
 
 def good() -> Dataset:
@@ -43,11 +43,11 @@ def good() -> Dataset:
 
 
 @cache
-def _taught() -> Artefact:
-    return fit_in(graph().space(SHORT), good(), OPTIONS)
+def _taught(config: FitConfig) -> Artefact:
+    return fit_in(graph(config).space(config), good(), OPTIONS)
 
 
-def taught() -> Artefact:
+def taught(config: FitConfig = SHORT) -> Artefact:
     """A model fitted through the graph, whose weights nobody has looked for yet."""
-    model = _taught()
+    model = _taught(config)
     return replace(model, weights=BackboneWeights(model.config, model.origin, None))

@@ -32,6 +32,7 @@ SIZE_HW = (64, 64)
 EDGE = FitConfig(backbone="resnet18", size_hw=SIZE_HW, k=16, rank=10, folds=3, false_alarm_rate=0.1)
 # Two layers and eight convolutions: the shortest way to a graph with all that a graph can have.
 SHORT = EDGE.with_options({"layers": (1, 2), "stride": 4})
+SHOWN = SHORT.with_options({"map_layers": (1,)})  # with a map of its own
 OPTIONS = GraphOptions()
 # What int8 may cost here: twelve layers that no one trained are coarser in it than real ones.
 COARSE = Tolerance(
@@ -147,4 +148,4 @@ def reference(config: FitConfig, images: NDArray[np.uint8]) -> dict[str, NDArray
     with torch.no_grad():
         rows = [model(torch.from_numpy(image[None])) for image in images]
     values = [torch.cat(parts).numpy() for parts in zip(*rows, strict=True)]
-    return dict(zip(("map", "score", "grid"), values, strict=True))
+    return dict(zip(model.outputs, values, strict=True))

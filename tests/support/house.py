@@ -20,8 +20,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "base": (),
     "vision": ("base",),
     "decision": ("vision",),
-    "config": ("vision",),
-    "modelfile": ("decision", "config"),
+    "config": ("decision",),
+    "modelfile": ("config",),
     "data.synthetic": ("vision",),
     "data": ("config", "data.synthetic"),
     "model": ("data", "modelfile"),
@@ -60,7 +60,7 @@ DEVICE_COMMANDS = {
     f"edgeseg.cli.{name}"
     for name in (
         *("stream_command", "calibrate_command", "check_command", "recipe_commands"),
-        *("cameras_command", "verify_log_command"),
+        *("cameras_command", "verify_log_command", "info_command"),
     )
 }
 # What else loads on a device that fits its own models: these rooms need safetensors beside numpy,

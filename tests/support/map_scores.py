@@ -9,7 +9,7 @@ from edgeseg.decision.pro import MapEvaluator, MapScores
 
 
 def map_scores(maps: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any] | None]) -> MapScores:
-    """PRO and pixel AUROC; no mask means a good image."""
+    """PRO and pixel AUROC; a mask is None where nobody has marked a defect."""
     evaluator = MapEvaluator()
     for map_hw, mask_hw in zip(maps, masks, strict=True):
         evaluator.add(map_hw, mask_hw)

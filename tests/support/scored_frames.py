@@ -33,6 +33,7 @@ def make_result(
     frame_index: int = 0,
     wall_s: float | None = None,
     p_value: float | None = None,
+    good_parts: int = 159,
 ) -> FrameResult:
     """One scored frame; its verdict follows from its score."""
     frame = np.full((48, 64, 3), 90, np.uint8) if frame_hwc is None else frame_hwc
@@ -55,6 +56,7 @@ def make_result(
         threshold_pixel=THRESHOLD,
         verdict=verdict,
         p_value=p_value,
+        good_parts=None if p_value is None else good_parts,
         alarm=alarm_started if alarm is None else alarm,
         alarm_started=alarm_started,
         regions=regions,

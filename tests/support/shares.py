@@ -57,6 +57,12 @@ def assert_same_model(
         factor @ factor.swapaxes(1, 2) for factor in (found.factors.factor, expected.factors.factor)
     ]
     np.testing.assert_allclose(*products, rtol=0, atol=1e-4 * scale**2)
+    ours, theirs = found.factors.shown, expected.factors.shown
+    if ours is not None and theirs is not None:
+        np.testing.assert_allclose(ours.weight, theirs.weight, rtol=1e-3, atol=1e-6)
+        products = [factor @ factor.swapaxes(1, 2) for factor in (ours.factor, theirs.factor)]
+        np.testing.assert_allclose(*products, rtol=0, atol=1e-4 * float(products[1].max()))
+    assert (ours is None) == (theirs is None)
     assert np.isclose(found.calibration.expected_d2, expected.calibration.expected_d2, rtol=1e-6)
     if not calibration:
         return
@@ -65,8 +71,8 @@ def assert_same_model(
     np.testing.assert_allclose(highest, expected_highest, rtol=1e-4, err_msg="highest scores")
     assert found.history == expected.history
     for name in ("scores", "peaks", "frame_d2", "d2_mean", "d2_std"):
-        ours, theirs = (getattr(one.calibration.good, name) for one in (found, expected))
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5, err_msg=name)
+        both = (getattr(one.calibration.good, name) for one in (found, expected))
+        np.testing.assert_allclose(*both, rtol=1e-4, atol=1e-5, err_msg=name)
     assert np.isclose(
         found.calibration.score_threshold, expected.calibration.score_threshold, rtol=1e-5
     )

@@ -24,6 +24,7 @@ SMALL = FitConfig(
     ridge=1e-6,
     ridge_unit="absolute",
 )
+SHOWN = replace(SMALL, map_layers=(1, 2))  # with a map of its own
 RANDOM = FitOptions(weights="random", batch_size=4)
 
 

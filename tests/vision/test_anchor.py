@@ -33,7 +33,7 @@ DAMAGED = {
     "empty": ("", "not a picture"),
     "not base64": ("***", "anchor: "),
     "not ASCII": ("ä" * 8, "anchor: "),
-    "not a picture": (base64.b64encode(b"GIF89a").decode(), "not a picture"),
+    "not a picture": (base64.b64encode(b"GIF89a").decode(), "a GIF picture, which cannot be read"),
     "cut": (anchor().pictures[0][:40], "truncated"),
     "oversized": (png(2000, 2000), "2000x2000 pixels by its header"),
     "of another size": (png(9, 9), "a picture of 9x9, expected 16x24 of its rectangle"),

@@ -105,8 +105,8 @@ def test_the_rule_says_what_the_model_says(small_artefact: Artefact) -> None:
     model, rng = small_artefact.model(), np.random.default_rng(0)
     grid = rng.random(model.windows.grid_hw).astype(np.float32) + 1
     size_hw = (model.rows.shape[0], model.columns.shape[1])
-    rule = MapRule(size_hw=size_hw, grid_hw=grid.shape, sigma=4.0, top=model.top)
-    maps, scores = model.to_image(torch.from_numpy(grid)[None])
+    rule = MapRule(size_hw=size_hw, grid_hw=grid.shape, sigma=model.rule.sigma, top=model.top)
+    maps, scores = model.to_image((torch.from_numpy(grid)[None],) * 2)
     every = np.ones(grid.shape, bool)
     map_hw = rule.map_of(grid, every)
     assert map_hw == pytest.approx(maps[0].numpy(), rel=1e-5)

@@ -111,9 +111,16 @@ def test_every_cut_is_a_size_or_none(suffix):
         assert picture_size(data[:end]) in (None, (37, 53)), end
 
 
-@pytest.mark.parametrize("data", [b"GIF89a" + bytes(20), b"\x59\xa6\x6a\x95" + bytes(40), b"P7\n"])
-def test_what_has_no_rule_is_not_decoded(data):
-    with pytest.raises(DatasetError, match="not a picture, or a truncated or damaged one"):
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"GIF89a" + bytes(20), "odd: a GIF picture, which cannot be read here"),
+        (b"\x59\xa6\x6a\x95" + bytes(40), "not a picture, or a truncated or damaged one"),
+        (b"P7\n", "not a picture, or a truncated or damaged one"),
+    ],
+)
+def test_what_has_no_rule_is_not_decoded(data, words):
+    with pytest.raises(DatasetError, match=words):
         decode_image(data, name="odd")
 
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.plain import Malformed
 from edgeseg.config import FitConfig
-from edgeseg.fitting.feature_space import FeatureSpace, check_settings, with_context
+from edgeseg.fitting.feature_space import FeatureSpace, check_settings
 from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, difference
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import embedded_features
+from edgeseg.model.map_layers import with_backbone_choices
 from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
@@ -61,7 +62,7 @@ class BackboneGraph:
 
     def space(self, config: FitConfig) -> FeatureSpace:
         """Return settings with this graph to embed by; refused if it is made for others."""
-        config = with_context(config)
+        config = with_backbone_choices(config)
         changed = difference(self.config, config)
         if changed is not None:
             raise UsageError(

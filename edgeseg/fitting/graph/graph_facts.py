@@ -21,7 +21,7 @@ KERNELS = "embedding.kernel_"  # constants that W is cut into, one for each laye
 # Settings that the graph is made of; a fit through it has the same ones. The others may differ.
 SHAPING = (
     *("backbone", "layers", "size_hw", "stride", "interpolation", "context", "embedding", "k"),
-    *("covariance", "share", "rank", "sigma", "top", "seed"),
+    *("covariance", "share", "rank", "map_layers", "sigma", "top", "seed"),
 )
 
 
@@ -37,6 +37,9 @@ class GraphFacts:
     kept: str
     gain: str
     versions: dict[str, str]
+    map_weight: str = "map_weight"  # constants too, of a map of its own
+    map_factor: str = "map_factor"
+    counted: str = "counted"
     graph_sha256: str | None = None  # of the file without this text
     schema: int = SCHEMA
 

@@ -27,7 +27,6 @@ from edgeseg.runtime.backends.onnx_message import with_constants, with_property
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 from edgeseg.runtime.backends.session_options import SessionOptions
 
-OUTPUTS = ["map", "score", "grid"]
 _BATCH = (1, 1, 1)
 _FRAMES = 2  # on which the file is compared with the model before it takes its name
 _TOLERANCE = 1e-3  # of the map's range, as for files of `edgeseg export`
@@ -51,17 +50,22 @@ def write_model(
             "the backbone has random weights, so its maps mean nothing; fit through a graph with "
             "real weights"
         )
+    if artefact.config.variants:
+        raise ExportError(
+            "the model has several variants, and the graph of a backbone has room for one product; "
+            "export it where torch is installed"
+        )
     graph.check_of(artefact)
     out = write_target(out)
+    head = artefact.head()
     metadata = describe_model(
         artefact,
         artefact_sha256=artefact_sha256,
         precision=EXACT,
         target="cpu",
         batch=_BATCH,
-        outputs=OUTPUTS,
+        outputs=list(head.outputs),
     )
-    head = artefact.head()
     data = _fill_blanks(graph, head)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
     earlier = earlier_choice(out, note=note)
@@ -114,6 +118,10 @@ def _fill_blanks(graph: BackboneGraph, head: GaussianHead) -> bytes:
         facts.kept: _or_ones(head.kept, config.grid_hw),
         facts.gain: _or_ones(head.gain, config.size_hw),
     }
+    if head.factors.shown is not None:
+        constants[facts.map_weight] = head.factors.shown.weight[:, None]
+        constants[facts.map_factor] = head.factors.shown.factor
+        constants[facts.counted] = head.counted
     try:
         return with_constants(graph.path.read_bytes(), constants, without_output=facts.embedding)
     except Malformed as error:
@@ -132,12 +140,17 @@ def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -
     scene = SceneGenerator(size_hw=graph.config.size_hw, seed=graph.config.seed)
     frames = np.stack([scene.good(index) for index in range(_FRAMES)])
     embedded = graph.embed(frames).reshape(_FRAMES, -1, *graph.config.grid_hw)
-    wanted, _ = head.judge(embedded)
+    maps, scores = head.judge(embedded)
     with open_session(staged, SessionOptions(allow_random_weights=True)) as session:
-        found = np.stack([prediction.map_hw for prediction in session.infer(frames)])
-    error = float(np.abs(found - wanted).max() / max(float(np.ptp(wanted)), 1e-6))
+        found = session.infer(frames)
+    pairs = (
+        (np.stack([prediction.map_hw for prediction in found]), maps, np.ptp(maps)),
+        (np.array([prediction.score for prediction in found]), scores, scores.max()),
+    )
+    errors = [np.abs(ours - model).max() / max(float(span), 1e-6) for ours, model, span in pairs]
+    error = float(np.max(errors))  # unlike max(): NaN stays NaN
     if not error <= _TOLERANCE:
         raise VerificationError(
-            f"{out}: its map is {error:.2g} of its range away from the model's, expected up to "
-            f"{_TOLERANCE:g}; make the backbone's graph again"
+            f"{out}: its map or score is {error:.2g} of the range away from the model's, expected "
+            f"up to {_TOLERANCE:g}; make the backbone's graph again"
         )

@@ -7,8 +7,8 @@ from edgeseg.base.files import write_json
 from edgeseg.base.plain import JsonObject
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
+from edgeseg.decision.outliers import EXPECTED_BY_CHANCE
 from edgeseg.evaluation.panels import contact_sheet, render_panel
-from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE
 from edgeseg.fitting.screening.screen import Screening, Suspect
 from edgeseg.vision.images import write_image
 

@@ -18,12 +18,13 @@ from edgeseg.base.files import size_text
 from edgeseg.base.progress import Progress, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
+from edgeseg.decision.outliers import Yardstick, cut_for
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.screening.leave_one_out import LeaveOneOut
-from edgeseg.fitting.screening.outliers import Yardstick, cut_for
 from edgeseg.model.factors import Factors
+from edgeseg.model.gaussian_head import Cells
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
 
@@ -187,7 +188,7 @@ class _Comparison:
                 grids = measure(rows.reshape(len(rows), -1, self.space.k, self.windows.cells))
                 self.grids[places] = grids.reshape(-1, *self.grids.shape[1:])
                 tiling = self.space.config.tiling
-                of_frames = frame_scores(*self.to_image(grids), tiling=tiling)
+                of_frames = frame_scores(*self.to_image(Cells(grids, grids)), tiling=tiling)
                 self.scores[places] = of_frames.score
                 self.peaks[places] = of_frames.peak
 
@@ -202,7 +203,8 @@ class _Comparison:
     def _suspect(
         self, sample: Sample, place: int, yardstick: Yardstick, *, map_limit: float
     ) -> Suspect:
-        maps, scores = self.to_image(self.grids[place])  # of each tile
+        grids = self.grids[place]  # of each tile
+        maps, scores = self.to_image(Cells(grids, grids))
         tiling = self.space.config.tiling
         map_hw = maps[0]
         if tiling is not None:

@@ -6,6 +6,7 @@ import pytest
 
 from edgeseg.bench.compare.candidates import OurModel
 from edgeseg.bench.compare.files import REFUSED
+from edgeseg.bench.compare.findings import findings_of
 from edgeseg.bench.compare.plan import ComparisonPlan, Fit, Graph, peer_unit
 from edgeseg.bench.compare.record import Record
 from edgeseg.bench.compare.summary import forms_of, tables_of
@@ -62,6 +63,30 @@ def test_no_mean_without_the_category_that_was_refused(refused: bool) -> None:
     row = record(results, [], categories=("a", "b")).rows()[0]
     assert row.accuracy["pro"] == (None if refused else pytest.approx(0.7))
     assert row.state == ("refused on 1 of 2" if refused else None)
+
+
+def test_a_category_without_masks_counts_by_its_labels() -> None:
+    """PRO is of the others, and the table says so; a file that was refused still has no mean."""
+    marked = {"pro": 0.9, "image_auroc": 0.8, "form": "all fp32"}
+    bare = {"pro": None, "image_auroc": 0.6, "form": "all fp32"}
+    results = {graph("a", "fp32"): bare, graph("b", "fp32"): marked, graph("a", "int8"): bare,
+               graph("b", "int8"): {REFUSED: "int8.onnx: disagrees"}}  # fmt: skip
+    measured = record(results, [], categories=("a", "b"), seeds=1)
+    exact, rounded = measured.rows()
+    assert exact.accuracy == {"pro": pytest.approx(0.9), "image_auroc": pytest.approx(0.7)}
+    assert rounded.accuracy == {"pro": None, "image_auroc": None}
+    tables = {table.title: table for table in tables_of(measured, [exact, rounded])}
+    assert tables["Summary"].note.endswith(" PRO: over 1 of 2 categories, not measured on a.")
+    assert by_column(tables["PRO by category"])[0]["a"] is None
+    assert by_column(tables["Image AUROC by category"])[0]["a"] == 0.6
+
+
+def test_without_any_masks_there_is_no_column_of_pro() -> None:
+    bare = {"pro": None, "image_auroc": 0.6, "form": "all fp32"}
+    measured = record({graph("a", "fp32"): bare}, [])
+    (shown, _) = summary(measured)
+    assert ("PRO" in shown, shown["image AUROC"]) == (False, 0.6)
+    assert list(findings_of(measured.rows())) == []
 
 
 def test_accuracy_is_of_the_session_that_was_asked() -> None:

@@ -32,7 +32,7 @@ def test_make_bench(tmp_path: Path) -> None:
     report = read_report(tmp_path / "bench-out")
     (row,) = by_column(report.tables[0])
     names = [row[name] for name in ("model", "precision", "backend")]
-    assert names == ["efficientnet_lite0 edge", "fp32", "cpu"]
+    assert names == ["efficientnet_lite1 edge", "fp32", "cpu"]
     assert isinstance(row["PRO"], float)
     assert (tmp_path / "bench-out" / "report.html").is_file()
     assert "### Summary" in done.stdout

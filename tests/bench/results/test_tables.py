@@ -109,6 +109,21 @@ def test_few_models_are_the_default_the_fastest_and_the_peers() -> None:
     ]
 
 
+def test_a_report_without_masks_has_no_column_of_pro() -> None:
+    whole = summary(file("edgeseg net edge", "fp32", "cpu", 8.0))
+    kept = [place for place, name in enumerate(NAMES) if not name.startswith("PRO")]
+    bare = Table(
+        title="Summary",
+        columns=tuple(whole.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in whole.rows),
+    )
+    for text in (few_models(bare), all_models(bare)):
+        heading, _, row = text.splitlines()
+        assert "PRO" not in heading
+        assert "image AUROC" in heading
+        assert "| .980 |" in row
+
+
 def test_every_report_stands_in_a_document() -> None:
     """A report that only the list of reports names is evidence for nothing."""
     pages = [*documents(REPO), REPO / "bench" / "README.md", REPO / "SECURITY.md"]

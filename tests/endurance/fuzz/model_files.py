@@ -97,8 +97,8 @@ def _kept_fit() -> tuple[Any, dict[str, Any]]:
 
 def read_graph(data: bytes, seed: Seed, folder: Path) -> object:
     """Without a sidecar, as `info` and a stream read it; libraries only see what has a hash."""
-    from edgeseg.export.inspect_file import describe
     from edgeseg.runtime.backends.choose import open_session
+    from edgeseg.runtime.backends.inspect_file import describe
     from edgeseg.runtime.backends.session_options import SessionOptions
 
     path = write(data, folder, "alone.onnx")
@@ -108,7 +108,7 @@ def read_graph(data: bytes, seed: Seed, folder: Path) -> object:
 
 
 def read_graph_and_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
-    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.inspect_file import describe
     from edgeseg.runtime.backends.model_file import file_metadata
 
     path = write(data, folder, seed.name)
@@ -129,7 +129,7 @@ def _sidecar_of(graph: bytes, folder: Path) -> str:
 
 
 def read_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
-    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.inspect_file import describe
     from edgeseg.runtime.backends.model_file import file_metadata
 
     path = lay(data, seed, folder).with_suffix(".onnx")
@@ -140,7 +140,7 @@ def read_sidecar(data: bytes, seed: Seed, folder: Path) -> object:
 
 
 def read_plan(data: bytes, seed: Seed, folder: Path) -> object:
-    from edgeseg.export.inspect_file import describe
+    from edgeseg.runtime.backends.inspect_file import describe
     from edgeseg.runtime.backends.model_file import plan_metadata
     from edgeseg.runtime.backends.plan_check import check_gpu, import_builder
 

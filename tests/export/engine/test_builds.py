@@ -9,11 +9,11 @@ from onnx import ModelProto
 from edgeseg.export.engine.build import build_engine
 from edgeseg.export.engine.options import EngineOptions
 from edgeseg.export.graph import GraphOptions, save_graph, set_metadata
-from edgeseg.export.inspect_file import describe
 from edgeseg.export.precision.half import HalfPlan, to_half
 from edgeseg.export.precision.int8 import Quantiser
 from edgeseg.export.precision.makers import half_form
 from edgeseg.model.model_metadata import describe_model
+from edgeseg.runtime.backends.inspect_file import describe
 from tests.support.export_models import EDGE, artefact, good_frames, traced
 
 pytest.importorskip("tensorrt_rtx", reason="needs TensorRT-RTX: pip install edgeseg[trt-rtx]")

@@ -5,7 +5,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.base.errors import ExportError
-from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
+from edgeseg.export.graph import GraphOptions, initializers, quadratic_form, quadratic_forms
 from edgeseg.export.precision.half import HalfPlan, emulate_half, to_half
 from edgeseg.export.precision.int8 import run_exactly
 from edgeseg.export.precision.makers import MAKERS, Head, Task
@@ -13,6 +13,7 @@ from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (
     EDGE,
     SHORT,
+    SHOWN,
     artefact,
     frames,
     good_frames,
@@ -108,6 +109,26 @@ def test_fp16_agrees_within_its_tolerance() -> None:
     assert 1e-5 < error.max() <= TOLERANCES["fp16"].max_error, "rounded, and not by much"
     assert error.mean() <= TOLERANCES["fp16"].mean_error
     np.testing.assert_allclose(found["score"], wanted["score"], rtol=0.02)
+
+
+@pytest.mark.parametrize("plan", [ALL, BACKBONE, FACTORS], ids=["all", "backbone", "factors"])
+def test_both_products_of_a_map_of_its_own_are_fp16_and_what_follows_is_fp32(
+    plan: HalfPlan,
+) -> None:
+    proto = to_half(traced(SHOWN), plan)
+    found = types(proto)
+    for form in quadratic_forms(proto):
+        assert [found[name] for name in (*form.input, *form.output)] == [HALF] * 3
+    assert found["map_weight"] == found["counted"] == FLOAT
+    for node in proto.graph.node:
+        if node.op_type in ("ReduceSum", "Sqrt", "Pow", "Div"):
+            assert {found[name] for name in node.output} == {FLOAT}, node.name
+    images = frames(7)
+    wanted = reference(SHOWN, images)
+    for name in ("map", "grid", "map_grid"):
+        values = run_exactly(proto, name, images)
+        span = float(np.ptp(wanted[name]))
+        assert float(np.abs(values - wanted[name]).mean()) <= TOLERANCES["fp16"].mean_error * span
 
 
 @pytest.mark.parametrize("name", ["factor", "the mean", "embedding.kernel_1"])

@@ -14,12 +14,13 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from edgeseg.config import FitConfig
 from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision import int8
-from edgeseg.export.precision.int8 import Quantiser, first_layers, quantise_form, run_exactly
+from edgeseg.export.precision.int8 import Quantiser, first_layers, quantise_forms, run_exactly
 from edgeseg.export.precision.makers import MAKERS, Head, Task, reach
 from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (
     EDGE,
     SHORT,
+    SHOWN,
     artefact,
     frames,
     good_frames,
@@ -109,11 +110,30 @@ def test_the_form_for_cpus_is_an_integer_product() -> None:
     assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1, 1, 1]
 
 
+def test_a_map_of_its_own_is_a_second_integer_product() -> None:
+    proto = whole(SHOWN, "cpu")
+    kinds = Counter(node.op_type for node in proto.graph.node)
+    assert (kinds["MatMulInteger"], kinds["MatMul"]) == (2, 2)
+    values = constants(proto)
+    assert {"factor", "map_factor"} & set(values) == set()
+    assert values["map_factor_int8"].dtype == np.int8
+    assert values["map_factor_int8"].shape == artefact(SHOWN).factors.shown.factor.shape
+    assert values["map_weight"].dtype == np.float32
+    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1] * 4
+    half = constants(whole(SHOWN, "trt"))
+    assert {half[name].dtype for name in ("factor", "map_factor")} == {np.dtype(np.float16)}
+    wanted = reference(SHOWN, UNSEEN)
+    for name in ("grid", "map_grid", "map"):
+        found = np.concatenate([run(proto, image[None])[name] for image in UNSEEN])
+        error = np.abs(wanted[name] - found) / np.ptp(wanted[name])
+        assert 1e-4 < error.mean() <= TOLERANCES["int8"].mean_error
+
+
 @pytest.mark.parametrize("largest", [3.0, 0.0])
 def test_factors_are_rounded_to_half_a_step_at_most(largest: float) -> None:
     proto = traced(SHORT)
     factor = constants(proto)["factor"].astype(np.float64)
-    values = constants(quantise_form(proto, largest=largest))
+    values = constants(quantise_forms(proto, largest=largest))
     whole = values["factor_int8"].astype(np.float64)
     assert np.abs(whole).max() == 64, "more would saturate where a CPU adds pairs in 16 bits"
     column = np.abs(factor).max(axis=1, keepdims=True) / 64
@@ -128,16 +148,16 @@ def test_the_integer_product_is_exact_on_this_computer(config: FitConfig) -> Non
     proto = traced(config)
     form = quadratic_form(proto)
     before, after = form.input[0], form.output[0]
-    proto = quantise_form(proto, largest=reach(head(config), SEEN))
-    for name in (before, after, "embedding_uint8"):
-        kind = TensorProto.UINT8 if name == "embedding_uint8" else TensorProto.FLOAT
+    proto = quantise_forms(proto, largest=reach(head(config), SEEN))
+    for name in (before, after, "factor_uint8"):
+        kind = TensorProto.UINT8 if name == "factor_uint8" else TensorProto.FLOAT
         proto.graph.output.append(helper.make_tensor_value_info(name, kind, None))
     values = constants(proto)
     reached = set()
     for image in frames(7):
         out = run(proto, image[None])
-        x = out["embedding_uint8"].astype(np.int64) - 128
-        scale = values["embedding_scale"].reshape(-1, 1, 1)
+        x = out["factor_uint8"].astype(np.int64) - 128
+        scale = values["factor_step"].reshape(-1, 1, 1)
         np.testing.assert_allclose(
             x, np.clip(np.rint(out[before] / scale), -128, 127), atol=1, err_msg="the rounding"
         )

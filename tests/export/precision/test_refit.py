@@ -30,7 +30,15 @@ from edgeseg.export.sessions import backend_runs
 from edgeseg.export.verify import head_error
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.predictor import Embedder
-from tests.support.export_models import SHORT, artefact, data, good_frames, run, traced
+from tests.support.export_models import (
+    SHORT,
+    SHOWN,
+    artefact,
+    data,
+    good_frames,
+    run,
+    traced,
+)
 
 GLOBAL = SHORT.with_options({"share": 1, "covariance": "global"})
 IMAGES = good_frames(6)
@@ -127,11 +135,41 @@ def test_new_factors_are_in_the_graph_and_nothing_else_is_new(config: FitConfig)
 def test_the_head_agrees_with_the_reference_on_the_same_embedding(tmp_path: Path) -> None:
     proto = Quantiser(traced(SHORT), IMAGES, target="cpu").quantise()
     probe = with_embedding(proto, embedding_tensor(proto))
-    run_probe = opened(probe, tmp_path, EMBEDDING, "map")
+    run_probe = opened(probe, tmp_path, EMBEDDING, "map", "score")
     fitted = artefact(SHORT)
     assert head_error(fitted.model(), run_probe, IMAGES) < 1e-5
     other = replace(fitted, factors=replace(fitted.factors, mean=fitted.factors.mean + 0.1))
     assert head_error(other.model(), run_probe, IMAGES) > 1e-3, "another mean is another head"
+
+
+def test_the_head_of_a_map_of_its_own_is_refitted_and_compared_too(tmp_path: Path) -> None:
+    fitted = artefact(SHOWN)
+    shown = fitted.factors.shown
+    assert shown is not None
+    proto = with_factors(Quantiser(traced(SHOWN), IMAGES, target="cpu").quantise(), fitted.model())
+    run_probe = opened(
+        with_embedding(proto, embedding_tensor(proto)), tmp_path, EMBEDDING, "map", "score"
+    )
+    assert head_error(fitted.model(), run_probe, IMAGES) < 1e-5
+    uneven = shown.factor.copy()
+    uneven[::2] *= 2
+    for factors in (
+        replace(fitted.factors, shown=replace(shown, factor=uneven)),
+        replace(fitted.factors, shown=replace(shown, weight=shown.weight * 1.2)),
+        # The same map, and another score.
+        replace(
+            fitted.factors,
+            factor=fitted.factors.factor * 2,
+            shown=replace(shown, weight=shown.weight / 4),
+        ),
+    ):
+        other = replace(fitted, factors=factors)
+        assert head_error(other.model(), run_probe, IMAGES) > 1e-3
+        found = run(with_factors(traced(SHOWN), other.model()), IMAGES[:1])
+        with torch.no_grad():
+            wanted = other.model()(torch.from_numpy(IMAGES[:1]))
+        for name, values in zip(other.head().outputs, wanted, strict=True):
+            np.testing.assert_allclose(found[name], values, rtol=1e-3, atol=1e-4)
 
 
 def test_what_moves_every_embedding_alike_moves_the_mean_alone() -> None:

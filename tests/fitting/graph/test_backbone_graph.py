@@ -18,7 +18,7 @@ from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
 from tests.support.backbone_graphs import OPTIONS, good, graph, graph_path, taught
-from tests.support.export_models import SHORT, artefact, data, good_frames, weights
+from tests.support.export_models import SHORT, SHOWN, artefact, data, good_frames, weights
 
 MOMENTS = ("count", "mean", "scatter")
 
@@ -123,6 +123,19 @@ def test_forget_and_decay_go_through_it(tmp_path: Path) -> None:
     faded = update(without, Changes(more=some, decay=0.5), options)
     assert faded.moments is not None
     assert float(faded.moments.count[0]) == pytest.approx(5.0)
+
+
+def test_the_maps_layers_shape_a_graph_and_its_ridge_does_not() -> None:
+    assert graph(SHOWN).facts.settings.map_layers == (1,)
+    changed = replace(SHOWN, map_ridge=0.3)
+    assert graph(SHOWN).space(changed).config.map_ridge == 0.3
+    with pytest.raises(UsageError, match=r"map_layers=\(\), and the graph has \(1,\)"):
+        graph(SHOWN).space(replace(SHOWN, map_layers=()))
+    assert_alike(taught(SHOWN), artefact(SHOWN))
+    ours, theirs = (model.factors.shown for model in (taught(SHOWN), artefact(SHOWN)))
+    assert ours is not None
+    assert theirs is not None
+    np.testing.assert_allclose(ours.weight, theirs.weight, rtol=1e-2)
 
 
 @pytest.mark.parametrize("name", SHAPING)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgeseg.config import FitConfig
-from edgeseg.fitting.graph.find_graph import FOLDER, cache_path, graph_for, graph_of, missing
+from edgeseg.fitting.graph.find_graph import cache_path, graph_of
+from edgeseg.fitting.graph.known_graphs import FOLDER, graph_for, no_graph
 from tests.support.backbone_graphs import graph_path, taught
 from tests.support.export_models import SHORT
 
@@ -44,7 +45,7 @@ def test_of_the_cache() -> None:
 
 
 def test_what_is_missing_is_one_sentence() -> None:
-    assert str(missing(FitConfig())) == (
+    assert str(no_graph(FitConfig())) == (
         "no graph of efficientnet_lite1 with these settings is here; run `pip install "
         "edgeseg-efficientnet-lite1` for the usual ones, or make one on a workstation with "
         "`edgeseg export-backbone` and name it: graph=FILE; or fit by torch, of edgeseg[fit]"

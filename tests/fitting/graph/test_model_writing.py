@@ -10,16 +10,18 @@ import pytest
 import edgeseg.runtime
 from edgeseg.base.errors import ExportError, UsageError, VerificationError
 from edgeseg.base.files import file_sha256
+from edgeseg.config import FitConfig
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.graph import model_writing
+from edgeseg.fitting.graph.backbone_graph import BackboneGraph
 from edgeseg.fitting.graph.model_writing import write_model
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.vision.geometry import Geometry
 from tests.support.backbone_graphs import OPTIONS, good, graph, taught
-from tests.support.export_models import SHORT, frames, weights
+from tests.support.export_models import SHORT, SHOWN, frames, weights
 
 IGNORING = replace(
     SHORT,
@@ -31,20 +33,31 @@ def ignoring() -> Artefact:
     return fit_in(graph().space(IGNORING), good(), OPTIONS)
 
 
+def shown() -> Artefact:
+    """With a map of its own, and with ignored cells in it."""
+    config = replace(IGNORING, map_layers=(1,))
+    return fit_in(graph(SHOWN).space(config), good(), OPTIONS)
+
+
+def of_model(model: Artefact) -> BackboneGraph:
+    return graph(SHOWN if model.factors.shown else SHORT)
+
+
 def both(model: Artefact, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The device's file, and the workstation's of the same artefact."""
     (folder / "resnet18.pth").write_bytes(weights(SHORT.backbone).read_bytes())
     monkeypatch.setenv("EDGESEG_WEIGHTS", str(folder))
     path = folder / "part.edgeseg"
     save_artefact(model, path)
-    write_model(model, graph(), folder / "device.onnx", artefact_sha256=file_sha256(path))
+    write_model(model, of_model(model), folder / "device.onnx", artefact_sha256=file_sha256(path))
     export_onnx(model, folder / "station.onnx", options=ExportOptions(), artefact_path=path)
     return folder / "device.onnx", folder / "station.onnx"
 
 
-@pytest.mark.parametrize("make", [taught, ignoring])
+@pytest.mark.parametrize("make", [taught, ignoring, shown])
 def test_it_is_what_an_export_makes(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    device, station = both(make(), tmp_path, monkeypatch)
+    model = make()
+    device, station = both(model, tmp_path, monkeypatch)
     onnx.checker.check_model(device, full_check=True)
     for backend in ("cpu", "openvino"):
         with (
@@ -55,11 +68,12 @@ def test_it_is_what_an_export_makes(make, tmp_path: Path, monkeypatch: pytest.Mo
                 found, wanted = ours.predict(frame), theirs.predict(frame)
                 assert found.score == pytest.approx(wanted.score, rel=1e-6)
                 np.testing.assert_allclose(found.map_hw, wanted.map_hw, rtol=1e-5, atol=1e-5)
+                np.testing.assert_allclose(found.shown_hw, wanted.shown_hw, rtol=1e-5, atol=1e-5)
     ours_said, theirs_said = file_metadata(device), file_metadata(station)
     same = {"graph_sha256": None, "onnx_sha256": None, "versions": {}}
     assert replace(ours_said, **same) == replace(theirs_said, **same)
     outputs = [output.name for output in onnx.load(device).graph.output]
-    assert outputs == ["map", "score", "grid"]
+    assert tuple(outputs) == model.head().outputs == ours_said.outputs
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -71,18 +85,39 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [(SHORT, "factor"), (SHOWN, "factor"), (SHOWN, "map_factor"), (SHOWN, "map_weight")],
+)
 def test_a_file_that_disagrees_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: FitConfig, name: str
 ) -> None:
     original = model_writing.with_constants
 
     def wrong(data: bytes, constants: dict, **more: str) -> bytes:
-        return original(data, constants | {"factor": constants["factor"] * 1.1}, **more)
+        spoilt = constants[name].copy()
+        spoilt[::2] *= 1.1  # a map of its own divides out what all of its factors share
+        return original(data, constants | {name: spoilt}, **more)
 
     monkeypatch.setattr(model_writing, "with_constants", wrong)
-    with pytest.raises(VerificationError, match="of its range away from the model's"):
-        write_model(taught(), graph(), tmp_path / "m.onnx", artefact_sha256="")
+    with pytest.raises(VerificationError, match=r"away from the model's, expected up to 0\.001"):
+        write_model(taught(config), graph(config), tmp_path / "m.onnx", artefact_sha256="")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_score_behind_a_right_map_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The map's own weights take back what was done to the factors."""
+    original = model_writing.with_constants
+
+    def wrong(data: bytes, constants: dict, **more: str) -> bytes:
+        louder = {"factor": 1.1 * constants["factor"], "map_weight": constants["map_weight"] / 1.21}
+        return original(data, constants | louder, **more)
+
+    monkeypatch.setattr(model_writing, "with_constants", wrong)
+    with pytest.raises(VerificationError, match=r"away from the model's, expected up to 0\.001"):
+        write_model(taught(SHOWN), graph(SHOWN), tmp_path / "m.onnx", artefact_sha256="")
 
 
 def test_a_model_of_another_graph_is_refused(tmp_path: Path) -> None:

@@ -68,5 +68,5 @@ def test_without_a_graph_one_sentence_says_where_to_get_one(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     done = run(["fit", data() / "train/good", "--out", tmp_path / "part.edgeseg"])
     assert done.returncode == 1
-    assert "no graph of efficientnet_lite1 with these settings is here" in done.stderr
+    assert "or, without torch: pip install edgeseg-efficientnet-lite1" in done.stderr
     assert "Traceback" not in done.stderr

@@ -50,9 +50,10 @@ def shards(
         (2, replace(TINY, calibration="holdout", holdout=0.3)),
         (2, replace(TINY, covariance="global")),
         (3, replace(TINY, moments="blocks", share=2, pool=3)),
+        (3, replace(TINY, map_layers=(1, 2))),
         (3, replace(TINY, size_hw=(32, 32), frame_hw=(64, 64), overlap=8)),
     ],
-    ids=["one", "uneven", "empty", "holdout", "global", "blocks", "tiles"],
+    ids=["one", "uneven", "empty", "holdout", "global", "blocks", "own map", "tiles"],
 )
 def test_merged_shards_are_one_fit(data, tmp_path, count, config):
     paths = shards(data, tmp_path / "parts", count, config=config)
@@ -80,7 +81,9 @@ def test_unreadable_images_are_those_of_one_fit(tmp_path):
     with pytest.raises(DatasetError) as caught:
         merge_shards(lenient, replace(PAIRS, max_bad=2))
     assert str(caught.value) == (
-        "3 pictures cannot be read, more than max_bad=2: repair them or allow more"
+        "3 of 7 pictures cannot be read: "
+        + "; ".join(str(data / "train/good" / name) for name in merged.data["unreadable"])
+        + "; more than max_bad=2: repair them or allow more"
     )
 
 

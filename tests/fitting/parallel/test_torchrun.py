@@ -118,5 +118,5 @@ def test_a_process_that_fails_says_why(tmp_path):
     assert result.returncode == 1
     said, *_ = ours(result)
     assert said.startswith(f"Error: rank 1: {data / 'train/good/003.png'}: ")
-    assert said.endswith("; repair or remove it, or skip such files with --max-bad N")
+    assert said.endswith("; repair or remove it, or skip such files with --max-bad 1")
     assert not (tmp_path / "m").exists()

@@ -13,10 +13,10 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import ignore, silent
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Sample, open_dataset
+from edgeseg.decision.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.screening import screen as robust
-from edgeseg.fitting.screening.outliers import EXPECTED_BY_CHANCE, Yardstick, cut_for
 from edgeseg.fitting.screening.screen import Screening, Suspect, screen
 from tests.support.small_models import RANDOM, SMALL, write_plate
 

@@ -10,6 +10,7 @@ import pytest
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
 from edgeseg.base.files import file_sha256
 from edgeseg.modelfile.file_reading import Files
+from edgeseg.runtime.backends import choose
 from edgeseg.runtime.backends.base import warm_up
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
@@ -109,8 +110,18 @@ def test_a_model_without_a_grid(tmp_path: Path) -> None:
             assert session.infer(FRAMES[:1])[0].grid_hw is None
 
 
-def test_auto_says_what_it_takes_and_why(model: Path) -> None:
+def test_auto_says_nothing_of_what_this_computer_cannot_have(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notes: list[str] = []
+    monkeypatch.setattr(choose, "has_cuda", lambda: False)
+    with open_session(model, SessionOptions(threads=2), note=notes.append):
+        assert notes == ["part.onnx runs on ONNX Runtime CPU, 2 threads, float32, no spin"]
+
+
+def test_auto_says_what_it_takes_and_why(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(choose, "has_cuda", lambda: True)
     with open_session(model, SessionOptions(threads=2), note=notes.append) as session:
         assert session.backend == "ONNX Runtime CPU, 2 threads"
     assert notes == [

@@ -16,6 +16,7 @@ import pytest
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.modelfile.file_reading import Files
+from edgeseg.runtime.backends import choose
 from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.plan_check import _versions_fit, rebuild
 from edgeseg.runtime.backends.session_options import SessionOptions
@@ -173,15 +174,18 @@ def test_versions() -> None:
     assert not _versions_fit("9.3.0", "10.3.0", compatible=True), "nor other major versions"
 
 
-def test_auto_falls_back_to_the_graph_beside_the_plan(tmp_path: Path, fakes: Any) -> None:
+def test_auto_falls_back_to_the_graph_beside_the_plan(
+    tmp_path: Path, fakes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fakes(driver=False)
+    monkeypatch.setattr(choose, "has_cuda", lambda: False)
     notes: list[str] = []
     with open_session(
         write_plan(tmp_path), SessionOptions(threads=1), note=notes.append
     ) as session:
         assert session.backend == "ONNX Runtime CPU, 1 thread"
     assert "cudaDeviceGetAttribute failed" in notes[0]
-    assert "no CUDA provider" in notes[1]
+    assert notes[1] == "part.plan runs on ONNX Runtime CPU, 1 thread, float32, no spin"
 
 
 def test_auto_does_not_excuse_a_damaged_plan(tmp_path: Path, fakes: Any) -> None:

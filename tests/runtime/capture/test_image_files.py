@@ -14,6 +14,7 @@ from edgeseg.data.samples import load_batches, read_sample
 from edgeseg.runtime.capture.frame_buffer import FrameBuffer
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import open_capture, parse_source
+from edgeseg.runtime.events.records import SourceEvent
 from tests.support import HANGS_S
 from tests.support.picture_bytes import encode, exif, jpeg_with_exif
 
@@ -40,6 +41,7 @@ REFUSED: dict[str, Callable[[], bytes]] = {
     "float.tif": lambda: encode(".tif", PICTURE.astype(np.float32)),
     "text.png": lambda: b"no picture",
     "empty.bmp": lambda: b"",
+    "phone.heic": lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
 }
 
 
@@ -64,12 +66,13 @@ def test_what_a_fit_refuses_is_counted_and_never_scored(tmp_path: Path, name: st
     with pytest.raises(DatasetError, match=name):
         list(load_batches(open_dataset(tmp_path).train, size_hw=SIZE_HW, batch_size=2))
     buffer = FrameBuffer(["every"], queue_size=8)
+    events: list[SourceEvent] = []
     reader = Reader(
         parse_source(str(tmp_path)),
         0,
         buffer=buffer,
         stop=threading.Event(),
-        on_event=lambda event: None,
+        on_event=events.append,
         stall_timeout_s=5.0,
     )
     reader.start()
@@ -79,3 +82,4 @@ def test_what_a_fit_refuses_is_counted_and_never_scored(tmp_path: Path, name: st
     assert (counters.frames_in, dict(counters.dropped)) == (2, {"unreadable": 1})
     ((frame, _),) = buffer.take(2, timeout_s=0)
     assert frame.name == "whole.png"
+    assert events[-1].reason.startswith(f"2 frames read; {tmp_path / name}: ")

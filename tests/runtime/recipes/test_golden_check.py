@@ -118,8 +118,8 @@ class Wandering(BrightnessSession):
     """A device whose answers are not the same twice."""
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
-        maps, scores, grids = super()._run(frames_nhwc)
-        return maps, scores + np.float32(0.5 * len(self.batches)), grids
+        outputs = super()._run(frames_nhwc)
+        return {**outputs, "score": outputs["score"] + np.float32(0.5 * len(self.batches))}
 
 
 def test_answers_that_differ_between_repeats_fail(bottle: Recipe) -> None:
@@ -134,8 +134,8 @@ def test_answers_that_differ_between_repeats_fail(bottle: Recipe) -> None:
 def test_a_score_that_is_no_number_fails(bottle: Recipe) -> None:
     class Broken(BrightnessSession):
         def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
-            maps, scores, grids = super()._run(frames_nhwc)
-            return maps, scores * np.float32(np.nan), grids
+            outputs = super()._run(frames_nhwc)
+            return {**outputs, "score": outputs["score"] * np.float32(np.nan)}
 
     record = check_golden(RecipeJudge(bottle, Broken(brightness_metadata())))
     assert not record.passed

@@ -203,7 +203,7 @@ def test_pictures_of_one_part_count_once(model: Path, tmp_path: Path):
     assert stored.threshold.false_alarm_rate == pytest.approx(1 / 16)
     assert "120 good images of 15 different parts; answers for 6.25 % false alarms" in said.stdout
     assert "not exact: near-copies among 120" in said.stdout
-    assert "one fit in ten alarms at 14 % or more" in said.stdout
+    assert "eight fits of ten alarm at 0.7 % to 14 %" in said.stdout
     assert "49 different parts would do" in said.stderr
     assert stored.history[-1].images == 120
     text = succeed("threshold", model).stdout

@@ -73,6 +73,11 @@ def test_latency_and_accuracy_stand_in_one_table() -> None:
     assert len({len(line) for line in lines[9:11]}) == 1, "columns are aligned"
     assert lines[11] == "frames: 158 in = 150 scored + 8 dropped (replaced 7, stalled 1)"
     assert lines[13] == "errors: events 3"
+    assert lines[14:] == [
+        "verdicts of a: 99 good, 1 invalid",
+        "verdicts of b: 49 good, 1 invalid",
+        "verdicts: 148 good, 2 invalid",
+    ]
 
 
 @pytest.mark.parametrize(("spin", "words"), [(True, "spin"), (False, "no spin")])

@@ -55,7 +55,7 @@ def test_verdicts_p_values_and_marks():
         assert result.p_value == p_value(level, GOOD)
         assert (result.region_count > 0) == (result.verdict != "good"), "what is not good is marked"
     event = frame_event(results[-1])
-    assert (event["p_value"], event["oddness"]) == (0.01, "one good part in 100 looks this odd")
+    assert (event["p_value"], event["oddness"]) == (0.01, "odder than all 99 good parts")
 
 
 def test_a_program_is_told_the_same():
@@ -129,7 +129,13 @@ def test_a_frame_that_is_bright_everywhere_is_no_defect():
     assert (event["verdict"], event["score"]) == ("invalid", 250.0)
     assert meters.verdicts[0] == {"invalid": 1, "defect": 1}
     detector = Detector(session)
-    assert [detector.predict(each).verdict for each in (grey(250), spot)] == ["invalid", "defect"]
+    told = [detector.predict(each) for each in (grey(250), spot)]
+    assert [each.verdict for each in told] == ["invalid", "defect"]
+    # Of a frame that does not show the part there is nothing to say beside good parts.
+    assert foreign.p_value == defect.p_value == 0.01
+    words = [None, "odder than all 99 good parts"]
+    assert [frame_event(each)["oddness"] for each in (foreign, defect)] == words
+    assert [each.oddness for each in told] == words
 
 
 def test_tiles_that_only_a_stream_cuts_have_no_such_limit():

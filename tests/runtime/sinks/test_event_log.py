@@ -32,6 +32,7 @@ def result(index: int = 0, *, score: float = 3.0, alarm: bool = False) -> FrameR
         threshold_pixel=2.0,
         verdict="defect" if math.isfinite(score) else "invalid",
         p_value=0.0125,
+        good_parts=159,
         alarm=alarm,
         alarm_started=alarm,
         regions=(Region(box_xywh=(1, 2, 3, 4), area_px=9, peak=3.0),),

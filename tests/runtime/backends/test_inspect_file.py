@@ -1,6 +1,7 @@
 """`edgeseg info` of graphs and plans."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256
 from edgeseg.data.datasets import open_dataset
 from edgeseg.export import graph
-from edgeseg.export.inspect_file import describe
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
 from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.runtime.backends.inspect_file import describe
+from tests.support import KEPT
 from tests.support.brightness_model import PLAN, write_brightness_model
 from tests.support.commands import fail, succeed
-from tests.support.export_models import SHORT, artefact, data, remember_traces, traced
+from tests.support.export_models import SHORT, SHOWN, artefact, data, remember_traces, traced
 from tests.support.small_graphs import write_graph
 
 K, RANK, BLOCKS = 16, 10, 8 * 8  # 16x16 cells, four of which share a Gaussian
@@ -60,6 +62,23 @@ def test_the_bytes_that_the_quadratic_form_reads(
     export(tmp_path / "short.onnx", precision=precision, target=target)
     found = describe(tmp_path / "short.onnx")["quadratic_form_bytes_per_frame"]
     assert found == expected
+
+
+@pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("fp16", 2)])
+def test_a_map_of_its_own_reads_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, size: int
+) -> None:
+    remember_traces(monkeypatch, SHOWN)
+    out = tmp_path / "shown.onnx"
+    options = ExportOptions(precision=precision, verify=False)
+    told = export_onnx(artefact(SHOWN), out, options=options, good=open_dataset(data())).metadata
+    facts, shown = describe(out), artefact(SHOWN).factors.shown
+    assert shown is not None
+    assert facts["quadratic_form_bytes_per_frame"] == size * (K * RANK * BLOCKS + shown.factor.size)
+    assert facts["outputs"]["map_grid"] == facts["outputs"]["grid"] == "float [1, 16, 16]"
+    plan = write_plan(out, told)
+    out.unlink()
+    assert describe(plan)["outputs"] == facts["outputs"], "the sidecar knows them, too"
 
 
 def test_the_facts_of_a_graph(tmp_path: Path) -> None:
@@ -131,6 +150,21 @@ def test_a_plan_of_any_batch(tmp_path: Path) -> None:
     out.unlink()
     assert describe(plan)["inputs"] == {"frames": "uint8 [batch, 32, 48, 3]"}
     assert describe(plan)["outputs"]["score"] == "float [batch]"
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.onnx")), ids=lambda path: path.name)
+def test_a_graph_is_read_as_onnx_reads_it(path: Path) -> None:
+    """The device has no onnx: this is its own reader of the outline."""
+    proto, facts = onnx.load(path).graph, describe(path)
+    for told, values in (("inputs", proto.input), ("outputs", proto.output)):
+        assert facts[told] == {value.name: shape_of(value) for value in values}
+    assert facts["operators"] == Counter(node.op_type for node in proto.node)
+
+
+def shape_of(value: onnx.ValueInfoProto) -> str:
+    tensor = value.type.tensor_type
+    sides = ", ".join(str(dim.dim_param or dim.dim_value) for dim in tensor.shape.dim)
+    return f"{TensorProto.DataType.Name(tensor.elem_type).lower()} [{sides}]"
 
 
 def test_a_foreign_graph(tmp_path: Path) -> None:

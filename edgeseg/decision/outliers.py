@@ -16,6 +16,8 @@ from edgeseg.decision.score_statistics import middle_and_spread
 
 EXPECTED_BY_CHANCE = 0.1  # good images that a fit lists: one fit in ten lists one
 _LEAST_SPREAD = 0.01  # scores one per cent apart are equal, even if all others are more so
+FEWEST = 8  # scores: fewer do not tell what is usual
+FAR = 3.0  # times the median score: no good part looks so odd
 _MANY = 200  # images for whose median and deviation the asymptotic variances hold
 
 
@@ -61,3 +63,11 @@ def cut_for(images: int) -> float:
     logs = np.random.default_rng(0).standard_normal((5000, images))
     middle, spread = middle_and_spread(logs)
     return float(np.quantile((logs - middle[:, None]) / spread[:, None], 1 - chance))
+
+
+def outside(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which good images score far outside the others; none where they are too few."""
+    if scores.size < FEWEST:
+        return np.zeros(scores.size, np.bool_)
+    spreads = Yardstick.of(scores).spreads(scores)
+    return np.asarray((spreads > cut_for(scores.size)) | (scores > FAR * np.median(scores)))
