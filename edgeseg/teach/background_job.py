@@ -2,6 +2,7 @@
 
     BackgroundJob.start --stdin {"job": "fit", "project": FOLDER, "folder": FOLDER}--> child: main
     ProgressWriter --stdout {"share": 0.4, "sentence": ...}, then {"done": ...} or {"failed": ...}
+    GivingWay      --stdout {"core": 0.1}: the share of a core that it gets
 
 A sentence is a message, {"key", "values"}, or words without a key; what failed is an error's parts.
 
@@ -18,10 +19,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeVar
+from typing import IO, Any
 
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.extras import install_command
@@ -29,6 +30,8 @@ from edgeseg.base.files import temporary_folder
 from edgeseg.base.memory_limit import out_of_memory
 from edgeseg.base.messages import Message, Setting, Words, read_words
 from edgeseg.base.plain import Malformed, parse_object
+from edgeseg.teach.giving_way import GivingWay, give_way_here
+from edgeseg.teach.job_progress import ProgressWriter, TimeLeft
 from edgeseg.teach.project import Project
 
 CHILD = (sys.executable, "-m", "edgeseg.teach.background_job")
@@ -36,13 +39,9 @@ CHILD = (sys.executable, "-m", "edgeseg.teach.background_job")
 JOBS = {"fit": "edgeseg.teach.fit_job:fit", "next": "edgeseg.teach.learning:next_version"}
 _GRACE_S = 3.0  # between asking and killing
 _TAIL = 4000  # characters of what a crashed child said last
-_LOOPS_END = 0.85  # of the way: what comes after the loops of a fit
 _ORPHANED = 3  # exit code
-NICENESS = "EDGESEG_NICENESS"  # of jobs; one that never ends on a busy computer needs a lower one
-_LOWEST = 19
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
-Item = TypeVar("Item")
 Finish = Callable[[Path, dict[str, Any]], Words]  # takes the folder and the result; a sentence
 
 
@@ -53,11 +52,13 @@ class BackgroundJob:
         self._project, self._command = project, tuple(command)
         self._lock = threading.Lock()
         self._state, self._share = "none", 0.0
+        self._core: float | None = None  # share of a core that the child got of late
+        self._left = TimeLeft()
         self._sentence: Words = ""
         self._setting: Setting | None = None  # that a failure is about
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
-        self._cancelled = False
+        self._cancelled = self._by_child = False
 
     @property
     def running(self) -> bool:
@@ -67,10 +68,17 @@ class BackgroundJob:
     def facts(self) -> dict[str, Any]:
         """Facts of the job for `state`."""
         with self._lock:
-            facts = {"state": self._state, "share": self._share, "sentence": self._sentence}
-            named = self._setting
-            setting = None if named is None else {"name": named.name, "value": str(named.value)}
-            return {**facts, "setting": setting}
+            named, running = self._setting, self.running
+            return {
+                "state": self._state,
+                "share": self._share,
+                "sentence": self._sentence,
+                "setting": None
+                if named is None
+                else {"name": named.name, "value": str(named.value)},
+                "left_s": self._left.seconds() if running else None,
+                "core": self._core if running else None,
+            }
 
     def start(
         self,
@@ -86,27 +94,39 @@ class BackgroundJob:
             with around, temporary_folder(self._project.folder, name=job) as folder:
                 return finish(folder, self._through(job, folder))
 
-        self.start_here(through_child, sentence=sentence)
+        self._start(through_child, sentence=sentence, by_child=True)
 
     def start_here(self, do: Callable[[], Words], *, sentence: Words) -> None:
         """Start a job in a thread of this process; it returns a sentence, or raises."""
+        self._start(do, sentence=sentence, by_child=False)
+
+    def _start(self, do: Callable[[], Words], *, sentence: Words, by_child: bool) -> None:
         with self._lock:
             if self._state == "running":
                 raise UsageError(Message("work_busy", what=self._sentence))
             self._state, self._share, self._sentence = "running", 0.0, sentence
-            self._cancelled, self._setting = False, None
+            self._cancelled, self._by_child, self._setting = False, by_child, None
+            self._core, self._left = None, TimeLeft()
         self._thread = threading.Thread(target=self._run, args=(do,), name="job", daemon=True)
         self._thread.start()
 
     def cancel(self) -> None:
-        """Cancel the job; nothing of it stays."""
+        """Cancel the job of a child; nothing of it stays."""
         with self._lock:
             if self._state != "running":
                 raise UsageError(Message("work_none"))
+            if not self._by_child:
+                raise UsageError(Message("work_last_step"))
             self._cancelled = True
             process = self._process
         if process is not None:
             _end(process)
+        self.wait(2 * _GRACE_S)
+
+    def close(self) -> None:
+        """Cancel the job, or wait for one that takes seconds."""
+        with suppress(UsageError):
+            self.cancel()
         self.wait(2 * _GRACE_S)
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -115,7 +135,8 @@ class BackgroundJob:
             self._thread.join(timeout_s)
 
     def _run(self, do: Callable[[], Words]) -> None:
-        give_way_here()
+        if not self._by_child:  # which would inherit it, and may not come back
+            give_way_here()
         try:
             self._end_as("done", do())
         except EdgesegError as error:
@@ -184,11 +205,14 @@ class BackgroundJob:
         return last
 
     def _follow(self, told: dict[str, Any]) -> None:
-        share = told.get("share")
-        if isinstance(share, int | float) and "sentence" in told:
-            with self._lock:
+        share, core = told.get("share"), told.get("core")
+        with self._lock:
+            if isinstance(core, int | float):
+                self._core = float(core)
+            if isinstance(share, int | float) and "sentence" in told:
                 self._share = max(self._share, min(1.0, float(share)))
                 self._sentence = read_words(told["sentence"])
+                self._left.note(self._share)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -213,44 +237,6 @@ def _why(code: int, log: IO[str]) -> Message:
     lines = log.read().strip().splitlines()
     said = lines[-1][:300] if lines else f"exit code {code}"
     return Message("work_failed", why=said)
-
-
-class ProgressWriter:
-    """Writes progress and notes of a job as JSON lines for the service."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out, self._share = out, 0.0
-        self._lock = threading.Lock()
-
-    def tell(self, **facts: Any) -> None:
-        """Write one line."""
-        with self._lock:
-            self._out.write(json.dumps(facts) + "\n")
-            self._out.flush()
-
-    def fail(self, error: EdgesegError) -> None:
-        """Write why the job failed, as its last line."""
-        self.tell(failed=error.to_json())
-
-    def at(self, share: float, sentence: Message) -> None:
-        """Write the share that is done."""
-        self._share = share
-        self.note(sentence)
-
-    def note(self, text: Words) -> None:
-        """Write a note."""
-        sentence = text.to_json() if isinstance(text, Message) else text
-        self.tell(share=round(self._share, 3), sentence=sentence)
-
-    def progress(self, items: Iterable[Item], *, length: int, label: Words) -> Iterator[Item]:
-        """Report a loop of the fit; each takes a part of what is left, the first the most."""
-        begin = self._share
-        span = 0.6 * (_LOOPS_END - begin)
-        for done, item in enumerate(items):
-            part = min(1.0, done / max(1, length))
-            self.at(begin + span * part, Message("work_so_far", what=label, n=done, n_all=length))
-            yield item
-        self.at(begin + span, Message("work_so_far", what=label, n=length, n_all=length))
 
 
 def _job(name: str) -> Callable[[Project, Path, ProgressWriter], dict[str, Any]]:
@@ -282,15 +268,16 @@ def do_job(job: dict[str, Any], writer: ProgressWriter) -> int:
 
 def main() -> int:
     """Read the job from standard input."""
-    give_way()
     # Libraries may print what they like: it goes to the log, and not between our lines.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     job = json.loads(sys.stdin.readline())
-    ended = threading.Event()
-    threading.Thread(target=_end_with_the_service, args=(ended,), daemon=True).start()
+    ended, writer = threading.Event(), ProgressWriter(out)
+    priority = GivingWay(lambda share: writer.tell(core=round(share, 3)))
+    for watch in (_end_with_the_service, priority.watch):
+        threading.Thread(target=watch, args=(ended,), daemon=True).start()
     try:
-        return do_job(job, ProgressWriter(out))
+        return do_job(job, writer)
     finally:
         ended.set()
 
@@ -300,29 +287,6 @@ def _end_with_the_service(ended: threading.Event) -> None:
     sys.stdin.read()
     if not ended.is_set():
         os._exit(_ORPHANED)
-
-
-def niceness() -> int:
-    """Return the niceness of jobs beside a station: the lowest priority, unless told otherwise."""
-    wish = os.environ.get(NICENESS, "")
-    return min(int(wish), _LOWEST) if wish.isdecimal() else _LOWEST
-
-
-def give_way() -> None:
-    """Give this process the lowest priority; it is a session of its own."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, niceness())
-    # Linux shares processors among sessions first: within its session a niceness weighs nothing
-    # against the station.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(f"{niceness()}\n", encoding="ascii")
-
-
-def give_way_here() -> None:
-    """Give this thread, and what it starts, the lowest priority."""
-    if sys.platform == "linux":  # where a thread has a niceness of its own
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness())
 
 
 if __name__ == "__main__":

@@ -2,16 +2,13 @@
 
 source --Reader's thread--> Camera.put --> newest frame, for the page and for `capture`
                                        --> meters
-                                       --> every triggered frame, or a part's best one
+                                       --> AutoCapture: every triggered frame, or each new part
 """
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable
+from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Message, Words
@@ -20,17 +17,13 @@ from edgeseg.runtime.capture.frame_buffer import Frame
 from edgeseg.runtime.capture.reader import Reader
 from edgeseg.runtime.capture.sources import SourceSpec, open_capture, parse_source
 from edgeseg.runtime.events.records import SourceEvent
-from edgeseg.runtime.triggers.part import PartIntake
-from edgeseg.runtime.triggers.part_watch import PartWatch
+from edgeseg.teach.auto_capture import AutoCapture, Capturing, Image, rgb
 from edgeseg.teach.meters import Meters
 
-Capturing = Literal["off", "trigger", "parts"]
-Image = NDArray[np.uint8]
 NO_CAMERA: dict[str, Any] = {"ok": False, "width": 0, "height": 0, "fps": 0.0}
 FILES_FPS = 5.0  # a folder shows its pictures at this rate, again and again
 _METERS_S = 0.1
 _STALL_S = 5.0
-_PART_AREA = 0.03  # of the view
 _CAPTURE_S = 5.0
 
 
@@ -71,12 +64,6 @@ def open_as_camera(spec: SourceSpec, *, wait: Wait, timeout_s: float) -> Capture
     return RepeatingFiles(spec, wait=wait, timeout_s=timeout_s)
 
 
-def rgb(frame: Frame) -> Image:
-    """Return the picture of a frame in RGB."""
-    image_hwc = frame.image_hwc
-    return image_hwc if frame.channels == "rgb" else np.ascontiguousarray(image_hwc[:, :, ::-1])
-
-
 class Camera:
     """One source, open from `start` to `close`; the intake of its own reader."""
 
@@ -86,8 +73,7 @@ class Camera:
         self._meters, self._metered_s = Meters(), 0.0
         self._changed = threading.Condition()
         self._newest: Frame | None = None
-        self._mode: Capturing = "off"
-        self._parts: PartIntake | None = None
+        self._auto = AutoCapture("off", self, keep=keep)
         self._stop = threading.Event()
         self._reader = Reader(
             self.spec,
@@ -113,16 +99,23 @@ class Camera:
     @property
     def mode(self) -> Capturing:
         """The frames that become pictures by themselves."""
-        return self._mode
+        return self._auto.mode
+
+    def auto_facts(self) -> dict[str, Any]:
+        """Return what is kept by itself, and why nothing is."""
+        return self._auto.facts()
+
+    def empty_view(self) -> Image | None:
+        """Return the picture that counts as the view without a part; None if there is none."""
+        empty = self._auto.empty
+        return None if empty is None else rgb(empty)
 
     def set_mode(self, mode: Capturing) -> None:
         """Keep triggered frames or parts from now on, or none."""
         if mode == "trigger" and self.spec.trigger == "off":
             raise UsageError(Message("camera_free", name=self.spec.name))
-        watch = PartWatch(area=_PART_AREA)
-        parts = PartIntake(self, self._keep_part, watch=watch, area=_PART_AREA, frames=1)
         with self._changed:
-            self._mode, self._parts = mode, parts if mode == "parts" else None
+            self._auto = AutoCapture(mode, self, keep=self._keep)
 
     def put(self, frame: Frame) -> None:
         """Take the next frame; called by the reader's thread."""
@@ -132,12 +125,9 @@ class Camera:
             self._meters.look(rgb(frame))
         with self._changed:
             self._newest = frame
-            mode, parts = self._mode, self._parts
+            auto = self._auto
             self._changed.notify_all()
-        if mode == "trigger":
-            self._keep_frame(frame)
-        elif parts is not None:
-            parts.put(frame)
+        auto.put(frame)
 
     def count_unread(self, source_index: int, cause: str) -> None:
         """Ignore a frame that did not arrive whole."""
@@ -205,13 +195,6 @@ class Camera:
             why = self._reader.why_lost if error is None else str(error).removeprefix(f"{name}: ")
             return f"{name}: {why}"
         return Message("camera_opening", name=name)
-
-    def _keep_frame(self, frame: Frame) -> None:
-        self._keep(rgb(frame))
-
-    def _keep_part(self, frames: Sequence[Frame], at_ns: int | None) -> None:
-        for frame in frames:
-            self._keep_frame(frame)
 
     def _on_event(self, event: SourceEvent) -> None:
         with self._changed:

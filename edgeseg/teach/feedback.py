@@ -147,6 +147,12 @@ class Feedback:
             self._items = listed.revision, [item for item in found if item is not None]
         return list(self._items[1])
 
+    def damaged_ids(self) -> list[str]:
+        """List the alarms whose marks cannot be read; they can be taken back, no more."""
+        known = {item.alarm.id for item in self.items()}
+        names = (entry.name.removesuffix(".json") for entry in self._list.listing().entries)
+        return [name for name in names if name not in known]
+
     def picture(self, alarm_id: str) -> Path:
         """Path of the camera's whole picture of a marked alarm."""
         return self._folder / f"{check_picture_name(alarm_id)}.png"

@@ -1,12 +1,12 @@
 """The fit of the good pictures, in the child process."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
-from edgeseg.base.progress import Listener
 from edgeseg.teach import engine
+from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.reference import reference
 from edgeseg.teach.report import write_report
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 FEWEST = 5  # good pictures, below which a fit says nothing
 
 
-class JobProgress(Listener, Protocol):
-    """Receives the progress and the notes of a job."""
-
-    def at(self, share: float, sentence: Message) -> None:
-        """Report the share that is done."""
+def fit_costs(images: int) -> dict[str, float]:
+    """Return the stages of a fit, and what each costs with so many pictures."""
+    return {
+        "fit_begins": 0.5,
+        "work_fitting": 0.03 * images,
+        "work_planting": 2.0,
+        "work_calibrating": 15.0,
+        "work_writing": 1.5,
+        "work_looking": 1.0,
+    }
 
 
 def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
@@ -31,7 +36,8 @@ def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
     count = len(images_in(project.pictures("good")))
     if count < FEWEST:
         raise UsageError(Message("fit_few", n=count, n_few=FEWEST))
-    job.at(0.01, Message("fit_begins", n=count))
+    job.plan(fit_costs(count))
+    job.at("fit_begins", Message("fit_begins", n=count))
     artefact = engine.fit_model(
         project.pictures("good"),
         graph=graph_of(settings),
@@ -40,9 +46,9 @@ def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
         options=fit_options(job),
         out=folder / "part.edgeseg",
     )
-    job.at(0.87, Message("work_writing"))
+    job.at("work_writing", Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
-    write_report(project, folder, artefact, at=job.at)
+    write_report(project, folder, artefact, job=job)
     return {"images": count}
 
 

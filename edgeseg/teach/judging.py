@@ -1,14 +1,15 @@
 """Figures by which people choose a false-alarm rate: the table behind the slider."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 
 from edgeseg.base.messages import Message
-from edgeseg.decision.operating_point import OperatingPoint, guarantee, operating_point, p_value
+from edgeseg.decision.operating_point import OperatingPoint, guarantee, p_value
 from edgeseg.decision.prediction import above
 from edgeseg.decision.thresholds import Thresholds
+from edgeseg.teach.planted_warning import planted_warnings, striking
 from edgeseg.teach.report import FitReport
 
 # False alarms in a thousand good parts: the places of the slider.
@@ -16,13 +17,18 @@ PLACES = (*range(1, 21), *range(25, 101, 5))
 _BINS = 40
 
 
-def judge_facts(report: FitReport, chosen: Thresholds) -> dict[str, Any]:
-    """Collect what `TeachService.judge` returns."""
+def judge_facts(
+    report: FitReport, chosen: Thresholds, *, kept: Container[str] = ()
+) -> dict[str, Any]:
+    """Collect what `TeachService.judge` returns; `kept` are pictures that were looked at."""
     scores, _ = report.of_parts()
     wish = per_thousand(chosen)
     known = _guarantee_sentence(report, chosen)
-    rows = [row(report, place) for place in sorted({*PLACES, wish})]
+    places = sorted({*PLACES, wish})
+    warnings = planted_warnings(report, places, kept=kept)
+    rows = [{**row(report, at), "warning": warnings[at]} for at in places]
     worst = sorted(report.good, key=lambda item: -item.score)
+    asked = striking(report, chosen.score)
     return {
         "scores": _histogram(report),
         "table": rows,
@@ -34,8 +40,11 @@ def judge_facts(report: FitReport, chosen: Thresholds) -> dict[str, Any]:
                 "score": item.score,
                 "p_value": p_value(item.score, scores),
                 "decides": item.score >= chosen.score,
+                "foreign": item.foreign,
+                "asks": item in asked,
+                "oddest": at == 0,
             }
-            for item in worst
+            for at, item in enumerate(worst)
         ],
         "bad": [
             {"name": item.name, "score": item.score, "found": is_found(item.score, chosen)}
@@ -45,7 +54,7 @@ def judge_facts(report: FitReport, chosen: Thresholds) -> dict[str, Any]:
         "when": report.when,
         "parts": len(scores),
         "guarantee": known,
-        "sentence": f"{_promise(point(report, wish))}; {known}",
+        "sentence": f"{_promise(report.point(wish))}; {known}",
     }
 
 
@@ -54,21 +63,9 @@ def is_found(score: float | None, chosen: Thresholds) -> bool:
     return score is None or bool(above(np.array([score]), chosen.score)[0])
 
 
-def point(report: FitReport, per_thousand: float) -> OperatingPoint:
-    """Compute the operating point of a place of the slider."""
-    scores, peaks = report.of_parts()
-    return operating_point(
-        scores,
-        peaks,
-        rate=per_thousand / 1000,
-        planted=report.planted,
-        pictures=len(report.good),
-    )
-
-
 def row(report: FitReport, per_thousand: float) -> dict[str, Any]:
     """Make the row of a place of the slider."""
-    chosen = point(report, per_thousand)
+    chosen = report.point(per_thousand)
     bad = [item.score for item in report.bad]
     return {
         "per_thousand": per_thousand,
@@ -97,8 +94,8 @@ def _guarantee_sentence(report: FitReport, chosen: Thresholds) -> Message:
     """Say what is guaranteed, and how it varies from fit to fit."""
     if chosen.false_alarm_rate >= 1:
         return guarantee(chosen)
-    high = 100 * point(report, per_thousand(chosen)).unlucky
-    return Message("guarantee_spread", words=guarantee(chosen), n=high)
+    low, high = report.point(per_thousand(chosen)).interval
+    return Message("guarantee_spread", words=guarantee(chosen), n_low=100 * low, n=100 * high)
 
 
 def _promise(chosen: OperatingPoint) -> Message:

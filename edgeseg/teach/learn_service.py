@@ -11,6 +11,7 @@ from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
 from edgeseg.teach.learner import Learner, check_supervisor
 from edgeseg.teach.marks import Marks
+from edgeseg.teach.picture_review import PictureReview
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.rate_choice import RateChoice
@@ -38,6 +39,7 @@ class LearnService:
         self._marks = Marks(project, alarms=alarms, feedback=self._feedback)
         self._thumbnails = ThumbnailCache()
         self._rate_choice = RateChoice(project, versions)
+        self._review = PictureReview(project, pictures.list)
         self._learner = Learner(
             project,
             versions=versions,
@@ -52,11 +54,19 @@ class LearnService:
         {"scores": {"edges": [n + 1], "good": [n], "planted": [n], "bad": [n]},
          "table": [{"per_thousand", "threshold", "promise", "kept": bool, "good_alarms",
                     "planted_found": share | null, "bad_found": share | null,
+                    "warning": null | why few planted defects are found,
                     "loss": null | that of `learn_preview`, against what runs}],
-         "chosen": per_thousand, "worst": [{"name", "score", "p_value", "decides"}],
-         "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee}
+         "chosen": per_thousand,
+         "worst": [{"name", "score", "p_value", "decides", "foreign", "oddest", "asks", "kept"}],
+         "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee,
+         and what PictureReview.apply adds: what somebody has to look at}
         """
-        return self._rate_choice.judge()
+        return self._review.apply(self._rate_choice.judge(kept=self._review.names_kept()))
+
+    def keep(self, name: str, *, who: Who) -> Facts:
+        """Store that a good picture was looked at and is one; returns {"name"}."""
+        self._review.keep(name, who=who)
+        return {"name": name}
 
     def choose(self, per_thousand: float, *, name: str = "") -> Facts:
         """Store another false-alarm rate; return its row of the table.
@@ -83,7 +93,10 @@ class LearnService:
         return self._marks.mark(alarm_id, mark, who=who, name=name)
 
     def marks(self) -> list[Facts]:
-        """List what is marked and not learned, as in `alarms`; "said" is the mark that counts."""
+        """List what is marked and not learned, as in `alarms`; "said" is the mark that counts.
+
+        Of a mark whose file is damaged only {"id", "said": "damaged", "marks": []} is known.
+        """
         return self._marks.waiting()
 
     def withdraw(self, alarm_id: str, *, by: Author, of: Author | None) -> Facts:
@@ -100,17 +113,25 @@ class LearnService:
                          this place of it is to be ignored)}], "held_back": [{"name", "reason"}],
          "threshold_old", "threshold_new": number | null, "now_passes": [names],
          "still_found": {"found": n, "of": m}, "sentence",
+         "guards": [{"name", "kind": "mark|bad|golden"}] for whose sake pictures are held back,
+         "golden": [{"name", "kind": "good|bad", "ours": bool}] that it would judge wrong,
+         "problems": [why the golden check would refuse it],
+         "of": what `learn` is given to do this and nothing else,
          "loss": null | {"planted_found": n, "planted_lost": m of these, "share": null | m / n,
                          "known_found", "known_lost", "asks": bool, "sentence", ...}}
         """
         return self._learner.preview()
 
-    def learn(self, *, who: Who, name: str = "", force: bool = False) -> Facts:
-        """Begin to make the next version from the marks; returns the "learn" of `state`.
+    def cancel_learn(self, *, who: Who) -> Facts:
+        """Cancel a preview that is being made; returns the "learn" of `state`."""
+        return self._learner.cancel(who)
+
+    def learn(self, *, who: Who, of: str, name: str = "", force: bool = False) -> Facts:
+        """Begin to install the version of a preview, its "of"; returns the "learn" of `state`.
 
         One that loses many of the defects that are found now waits for `confirm`.
         """
-        return self._learner.learn(who, Consent(name=name, forced=force))
+        return self._learner.learn(who, Consent(name=name, forced=force), of=of)
 
     def confirm(self, *, who: Who, name: str) -> Facts:
         """Do what another supervisor has asked for: learn, or choose a rate."""

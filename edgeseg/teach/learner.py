@@ -46,6 +46,10 @@ _EMPTY: Facts = {
     "now_passes": [],
     "still_found": {"found": 0, "of": 0},
     "loss": None,
+    "guards": [],
+    "golden": [],
+    "problems": [],
+    "of": "",
 }
 NOBODY = Consent()
 _NAMED = 3  # pictures in a sentence
@@ -100,27 +104,25 @@ class Learner:
         now = self.work.facts()
         return {"state": now["state"], **_EMPTY, "sentence": now["sentence"]}
 
-    def learn(self, who: Who, consent: Consent = NOBODY) -> Facts:
-        """Begin to learn; the version of a preview that still holds is used.
+    def learn(self, who: Who, consent: Consent = NOBODY, *, of: str) -> Facts:
+        """Begin to install the version of a preview, which is the one that was looked at.
 
         One that loses more than a single person may decide is refused, and waits to be confirmed.
         """
         check_supervisor(who)
         self._versions.check_learnable()
         preview = self._fresh_preview()
-        if preview is not None:
-            if not self.work.running:
-                self._permit(preview, consent)
-            self._begin(who, consent)
-        else:
-            self.work.start(
-                "next",
-                finish=lambda folder, done: (
-                    self._keep_preview(folder, done) and self._install(who, consent)
-                ),
-                sentence=Message("starting"),
-                around=self._logging_failure(),
-            )
+        if preview is None or preview.key != of:
+            raise UsageError(Message("learn_changed"))
+        if not self.work.running:
+            self._permit(preview, consent)
+        self._begin(who, consent)
+        return self.work.facts()
+
+    def cancel(self, who: Who) -> Facts:
+        """Cancel a preview that is being made; what runs stays."""
+        check_supervisor(who)
+        self.work.cancel()
         return self.work.facts()
 
     def confirm(self, who: Who, name: str) -> Facts:
@@ -129,7 +131,7 @@ class Learner:
         self._versions.check_learnable()
         asked, consent = confirm_pending(self._project, name=name)
         preview = self._fresh_preview()
-        if preview is None or asked.of != _preview_key(preview):
+        if preview is None or asked.of != preview.key:
             raise UsageError(Message("learn_changed"))
         self._begin(who, consent)
         return self.work.facts()
@@ -167,7 +169,7 @@ class Learner:
             raise request_second(
                 self._project,
                 "learn",
-                of=_preview_key(preview),
+                of=preview.key,
                 name=consent.name,
                 sentence=Message(
                     "learn_second", names=", ".join(e.name for e in bold), loss=loss.sentence
@@ -207,6 +209,8 @@ class Learner:
         if preview is None or preview.threshold_new is None:
             reasons = [] if preview is None else [item.reason for item in preview.held_back]
             raise UsageError(Message("learn_nothing", why=reasons or Message("mark_none")))
+        if preview.problems:
+            raise UsageError(preview.sentence)
         if not self._is_fresh(preview):
             raise UsageError(Message("learn_changed"))
         self._permit(preview, consent)
@@ -291,18 +295,31 @@ class Learner:
             with self._intent.find_left() as noted:
                 if noted is not None:
                     with suppress(Malformed):  # killed before anything was changed
-                        self._end(record(Announcement, noted))
+                        announcement = record(Announcement, noted)
+                        if not self._end(announcement):
+                            self._log_killed(announcement.line)
                     self._intent.withdraw()
             preview = read_preview(self._next)
             if preview is not None and not self._is_fresh(preview):
                 shutil.rmtree(self._next, ignore_errors=True)
 
-    def _end(self, announcement: Announcement) -> None:
-        """Do all further steps if the announced model runs; each may have been done already."""
+    def _end(self, announcement: Announcement) -> bool:
+        """Do all further steps if the announced model runs; each may have been done already.
+
+        Returns whether it runs.
+        """
         running = self._versions.running()
-        if running is not None and announcement.model == full_name(running):
+        runs = running is not None and announcement.model == full_name(running)
+        if runs:
             self._settle(announcement)
         self._intent.withdraw()
+        return runs
+
+    def _log_killed(self, line: Facts) -> None:
+        """Log a learning whose process was killed before its model ran."""
+        if line["event"] == "learn":
+            gone = Message("work_gone")
+            self._project.log("learn_failed", why=gone, names=line["names"], begun=line["when"])
 
     def _settle(self, announcement: Announcement) -> None:
         """Make the fit what runs, move the marked pictures, and write the history line."""
@@ -339,11 +356,6 @@ class Learner:
         version = None if running is None else short_name(running)
         learned = [line for line in self._project.history() if line["event"] == "learn"]
         return next((line for line in learned[::-1] if line["version_new"] == version), {})
-
-
-def _preview_key(preview: Preview) -> str:
-    """Identify a preview by its marks, its model and its new threshold."""
-    return f"{preview.basis}:{preview.version}:{preview.threshold_new!r}"
 
 
 def check_supervisor(who: Who) -> None:

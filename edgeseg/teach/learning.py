@@ -2,38 +2,41 @@
 
 marks --quarantine--> places --ignore--> pictures --update--> model --all guarded defects--> next/
 
-A guarded defect is what people call a defect, a picture in bad/, or a golden one, if the model of
-today finds it. Learning is only another folder until it is installed.
+Learning is only another folder until it is installed. A preview makes all of it, golden check
+included: what is installed is what was shown.
 """
 
+import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
 
 import numpy as np
 
 from edgeseg.base.errors import EdgesegError
-from edgeseg.base.files import write_json
+from edgeseg.base.files import file_sha256, temporary_folder, write_json
 from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.lost_defects import Loss
+from edgeseg.runtime.recipes.recipe import APPROVAL, read_recipe
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, MarkedAlarm
-from edgeseg.teach.fit_job import JobProgress, fit_options, graph_of
+from edgeseg.teach.fit_job import fit_options, graph_of
+from edgeseg.teach.golden_set import prove_beside, withdrawn
+from edgeseg.teach.job_progress import JobProgress
+from edgeseg.teach.known_defects import KnownDefect, Survey, is_alarm, open_detector, survey
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
 from edgeseg.teach.report import read_report, store_report, write_report
 from edgeseg.teach.versions import full_name
-from edgeseg.vision.images import images_in, read_image
-
-if TYPE_CHECKING:
-    from edgeseg.runtime.scoring.detector import Detector
+from edgeseg.vision.images import images_in
 
 FILE = "preview.json"
+_NAMED = 3  # pictures in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,19 @@ class LearnedPicture:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WrongGolden:
+    """A golden picture that the next version would judge wrong."""
+
+    name: str
+    kind: Literal["good", "bad"]  # as it was approved
+    ours: bool  # the project has it still, where it can be taken out
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preview:
     """The effect of a learning."""
 
-    basis: str  # of the marks that it rests on
+    basis: str  # of the marks and the known pictures that it rests on
     version: str  # of the model that it goes on from
     would_learn: tuple[LearnedPicture, ...]
     held_back: tuple[HeldBack, ...]
@@ -60,10 +72,25 @@ class Preview:
     still_found: tuple[str, ...]  # guarded defects
     guarded: int
     loss: Loss | None = None  # None: nothing would be learned
+    guards: tuple[KnownDefect, ...] = ()
+    golden: tuple[WrongGolden, ...] = ()
+    problems: tuple[str, ...] = ()  # why the golden check would refuse it; none: it would not
+
+    @property
+    def key(self) -> str:
+        """Name of what was shown: learning does this and nothing else."""
+        told = f"{self.basis}:{self.version}:{self.threshold_new!r}"
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @property
     def sentence(self) -> Message:
         """Summary for people."""
+        if self.golden:
+            return Message(
+                "learn_golden", names=", ".join(item.name for item in self.golden[:_NAMED])
+            )
+        if self.problems:
+            return Message("learn_golden_other", why=self.problems[0])
         if self.threshold_new is None:
             return Message("learn_held")
         found = Message("learn_unknown")
@@ -93,8 +120,11 @@ class Preview:
             "would_learn": [dict(vars(item)) for item in self.would_learn],
             "held_back": [dict(vars(item)) for item in self.held_back],
             "now_passes": list(self.now_passes),
+            "guards": [dict(vars(item)) for item in self.guards],
+            "golden": [dict(vars(item)) for item in self.golden],
             "still_found": {"found": len(self.still_found), "of": self.guarded},
             "loss": None if self.loss is None else loss_facts(self.loss),
+            "of": self.key,
             "sentence": self.sentence,
         }
 
@@ -113,9 +143,13 @@ def read_preview(folder: Path) -> Preview | None:
 
 
 def basis_of(project: Project) -> str:
-    """Identify the marks and the known bad parts that a preview rests on."""
+    """Identify the marks, the known bad parts and the golden set that a preview rests on."""
     bad = ",".join(path.name for path in images_in(project.pictures("bad")))
-    return f"{Feedback(project.feedback).basis()}:{bad}"
+    recipe, golden = project.recipe, ""
+    with suppress(OSError, EdgesegError):
+        golden = file_sha256(recipe / APPROVAL)[:16]
+        golden += ",".join(["", *sorted(withdrawn(project, read_recipe(recipe)))])
+    return f"{Feedback(project.feedback).basis()}:{bad}:{golden}"
 
 
 def version_of(project: Project) -> str:
@@ -123,36 +157,17 @@ def version_of(project: Project) -> str:
     return full_name(project.fit / "model.onnx")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Survey:
-    """Scores of marked pictures and known defects by the present model."""
-
-    scores: dict[str, float]  # of marked pictures
-    guards: dict[str, float]  # of defects that it finds
-    found: dict[str, list[Box]]  # where it finds them
-    paths: dict[str, Path]  # of both
-    boxes: dict[str, Box]  # of marked pictures
-
-    def hidden(self, place: str, defects: Sequence[str]) -> float:
-        """Count the pixels of found defects that lie in the place of a marked picture."""
-        x, y, w, h = self.boxes[place]
-        shared = 0
-        for left, top, width, height in (box for name in defects for box in self.found[name]):
-            across = min(x + w, left + width) - max(x, left)
-            down = min(y + h, top + height) - max(y, top)
-            shared += max(across, 0) * max(down, 0)
-        return shared
-
-
 def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
-    job.at(0.02, Message("learn_looking"))
     items = Feedback(project.feedback).items()
-    with _open_detector(project.fit / "model.onnx") as detector:
-        known = _survey(project, items, detector)
+    job.plan(_costs(len(items)))
+    job.at("learn_looking", Message("learn_looking"))
+    with open_detector(project.fit / "model.onnx") as detector:
+        known = survey(project, items, detector)
         threshold_old = detector.threshold
     chosen, threshold_new, passes = _try_selections(project, folder, items, known, job)
     loss = None if threshold_new is None else _loss(project, folder, chosen, known, job)
+    golden, problems = ((), ()) if threshold_new is None else _prove(project, folder, job)
     preview = Preview(
         basis=basis_of(project),
         version=version_of(project),
@@ -164,13 +179,31 @@ def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, 
         still_found=tuple(known.guards),  # else it would not have been chosen
         guarded=len(known.guards),
         loss=loss,
+        guards=known.defects(name for item in chosen.held_back for name in item.guards),
+        golden=golden,
+        problems=problems,
     )
     write_json(folder / FILE, asdict(preview))
     return {"learned": len(chosen.learn), "ignored": len(chosen.ignore)}
 
 
+def _costs(marked: int) -> dict[str, float]:
+    """Return the stages of a learning, and what each costs with so many marks."""
+    return {
+        "learn_looking": 0.2 + 0.05 * marked,
+        "learn_ignoring": 0.3,
+        "learn_now": 1.0,
+        "work_fitting": 0.5,
+        "work_calibrating": 3.0,
+        "work_writing": 1.0,
+        "work_looking": 1.0,
+        "learn_planted": 2.5,
+        "run_checking": 1.0,
+    }
+
+
 def _try_selections(
-    project: Project, folder: Path, items: list[MarkedAlarm], known: _Survey, job: JobProgress
+    project: Project, folder: Path, items: list[MarkedAlarm], known: Survey, job: JobProgress
 ) -> tuple[Selection, float | None, tuple[str, ...]]:
     """Make a version that loses no known defect.
 
@@ -186,15 +219,15 @@ def _try_selections(
         if chosen.empty:
             return chosen, None, ()
         if chosen.ignore:
-            job.at(0.05, Message("learn_ignoring", n=len(chosen.ignore)))
+            job.at("learn_ignoring", Message("learn_ignoring", n=len(chosen.ignore)))
         if chosen.learn:
-            job.at(0.1, Message("learn_now", n=len(chosen.learn)))
+            job.at("learn_now", Message("learn_now", n=len(chosen.learn)))
         _make(project, folder, chosen, known, job)
-        with _open_detector(folder / "model.onnx") as detector:
-            lost = [name for name in known.guards if not _alarms(detector, known.paths[name])]
+        with open_detector(folder / "model.onnx") as detector:
+            lost = [name for name in known.guards if not is_alarm(detector, known.paths[name])]
             if not lost:
                 marked = [name for name in known.scores if name not in known.guards]
-                passes = [name for name in marked if not _alarms(detector, known.paths[name])]
+                passes = [name for name in marked if not is_alarm(detector, known.paths[name])]
                 return chosen, detector.threshold, tuple(passes)
         hidden = {name: known.hidden(name, lost) for name in chosen.ignore}
         fewer = without_worst(chosen, known.scores, hidden, lost)
@@ -202,7 +235,7 @@ def _try_selections(
 
 
 def _make(
-    project: Project, folder: Path, chosen: Selection, known: _Survey, job: JobProgress
+    project: Project, folder: Path, chosen: Selection, known: Survey, job: JobProgress
 ) -> None:
     """Write the changed artefact, its graph and its report."""
     settings = project.settings()
@@ -216,25 +249,25 @@ def _make(
             artefact = engine.update_model(
                 base, graph=graph_of(settings), more=more, options=options, out=out
             )
-    job.at(0.87, Message("work_writing"))
+    job.at("work_writing", Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     before = [item.name for item in read_report(project.fit).good]
     names = [*(f"{name}.png" for name in chosen.learn), *before]
-    write_report(project, folder, artefact, names=names, at=job.at)
+    write_report(project, folder, artefact, names=names, job=job)
 
 
 def _loss(
-    project: Project, folder: Path, chosen: Selection, known: _Survey, job: JobProgress
+    project: Project, folder: Path, chosen: Selection, known: Survey, job: JobProgress
 ) -> Loss:
     """Count the planted defects that the new version loses, and store their scores."""
     from edgeseg.teach.planted_copies import planted_copies  # the service plants none
 
-    job.at(0.99, Message("learn_planted"))
+    job.at("learn_planted", Message("learn_planted"))
     places = [corners(known.boxes[name]) for name in chosen.ignore]
     found, scores = [], []
     with (
-        _open_detector(project.fit / "model.onnx") as old,
-        _open_detector(folder / "model.onnx") as new,
+        open_detector(project.fit / "model.onnx") as old,
+        open_detector(folder / "model.onnx") as new,
     ):
         thresholds = old.threshold, new.threshold
         for copy_hwc in planted_copies(project, ignored=places):
@@ -259,8 +292,34 @@ def _loss(
     return loss
 
 
+def _prove(
+    project: Project, folder: Path, job: JobProgress
+) -> tuple[tuple[WrongGolden, ...], tuple[str, ...]]:
+    """Do the golden check that decides when it is installed.
+
+    Returns the golden pictures that the new version gets wrong, and all problems in words.
+    """
+    job.at("run_checking", Message("run_checking"))
+    recipe = read_recipe(project.recipe)
+    without = withdrawn(project, recipe)
+    with temporary_folder(folder, name="golden") as place:
+        record = prove_beside(recipe, folder / "model.onnx", place, without=without)
+    if record.passed:
+        return (), ()
+    wrong = (picture for picture in record.pictures if not picture.passed)
+    found = tuple(
+        WrongGolden(
+            name=PurePosixPath(picture.file).name,
+            kind="good" if picture.label == "good" else "bad",
+            ours=(project.folder / picture.file).is_file(),
+        )
+        for picture in wrong
+    )
+    return found, record.problems
+
+
 @contextmanager
-def _copies(folder: Path, names: Sequence[str], known: _Survey) -> Iterator[Path]:
+def _copies(folder: Path, names: Sequence[str], known: Survey) -> Iterator[Path]:
     """Copy pictures into a folder of their own."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -271,35 +330,8 @@ def _copies(folder: Path, names: Sequence[str], known: _Survey) -> Iterator[Path
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _survey(project: Project, items: list[MarkedAlarm], detector: "Detector") -> _Survey:
-    feedback = Feedback(project.feedback)
-    paths = {item.alarm.id: feedback.picture(item.alarm.id) for item in items}
-    scores = {}
-    for name, path in paths.items():
-        with suppress(EdgesegError):  # gone or damaged: one mark must not stop all others
-            scores[name] = detector.predict(read_image(path)).score
-    guarded = [item.alarm.id for item in items if item.guarded and item.alarm.id in scores]
-    watched = {name: paths[name] for name in guarded}
-    for folder in (project.pictures("bad"), project.recipe / "golden" / "bad"):
-        watched |= {path.name: path for path in images_in(folder)}
-    guards: dict[str, float] = {}
-    found: dict[str, list[Box]] = {}
-    for name, path in watched.items():
-        judged = detector.predict(read_image(path))
-        if is_alarming(judged.verdict):
-            # Invalid ones are found whatever their score, and say nothing of scores.
-            guards[name] = judged.score if np.isfinite(judged.score) else float("inf")
-            found[name] = [region.box_xywh for region in judged.regions]
-    boxes = {item.alarm.id: item.alarm.box for item in items if item.alarm.box is not None}
-    return _Survey(scores=scores, guards=guards, found=found, paths=paths | watched, boxes=boxes)
-
-
-def _alarms(detector: "Detector", path: Path) -> bool:
-    return is_alarming(detector.predict(read_image(path)).verdict)
-
-
 def _list_learned(
-    items: list[MarkedAlarm], chosen: Selection, known: _Survey
+    items: list[MarkedAlarm], chosen: Selection, known: Survey
 ) -> tuple[LearnedPicture, ...]:
     by_name = {item.alarm.id: item for item in items}
     learned = [
@@ -320,11 +352,3 @@ def _list_learned(
 def _who(item: MarkedAlarm) -> str:
     """Name the people whose mark counts."""
     return ", ".join(f"{mark.name} ({mark.who})" for mark in item.marks if mark.mark == item.said)
-
-
-@contextmanager
-def _open_detector(model: Path) -> "Iterator[Detector]":
-    from edgeseg.runtime import open as open_model
-
-    with open_model(model) as detector:
-        yield detector

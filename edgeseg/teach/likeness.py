@@ -1,4 +1,4 @@
-"""Flags of collected pictures: near-copies, and pictures unlike all others.
+"""Flags of collected pictures that are unlike all others.
 
 Every picture is held against the others without it (leave one out), by a small grey copy: what a
 fit will say with its network is told here while the part still lies before the camera.
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
 from edgeseg.decision.score_statistics import middle_and_spread
-from edgeseg.runtime.drift.appearance import SAME, Look, LookWatch
+from edgeseg.runtime.drift.appearance import Look, LookWatch
 
 FEWEST = 6  # pictures that can say what is usual
 _SAMPLE = 200  # pictures whose neighbours say what is usual, from all over the list
@@ -34,11 +34,7 @@ def flags_of(
     thumbs = np.stack([look.thumb.ravel() for look in looks.values()])
     nearest: dict[int, float] = {}
     for index in asked:
-        distances = _distances(thumbs, index)
-        same = np.flatnonzero(distances[:index] < SAME)
-        if same.size:
-            flags[names[index]].append(Message("flag_duplicate", name=names[int(same[0])]))
-        nearest[index] = _nearest(distances, index)
+        nearest[index] = _nearest(_distances(thumbs, index), index)
     if len(names) < FEWEST:
         return flags
     sample = range(0, len(names), _step(len(names)))

@@ -31,7 +31,13 @@ class Marks:
     def waiting(self) -> list[Facts]:
         """List what is marked and not learned, the newest first, with the mark that counts."""
         items = self._feedback.items()[::-1]
-        return [{**_facts(item.alarm, item.marks), "said": item.said} for item in items]
+        return [
+            *({**_facts(item.alarm, item.marks), "said": item.said} for item in items),
+            *(
+                {"id": name, "said": "damaged", "marks": []}
+                for name in self._feedback.damaged_ids()
+            ),
+        ]
 
     def picture(self, alarm_id: str) -> Path:
         """Path of the camera's whole picture of an alarm that is kept or marked."""

@@ -10,16 +10,15 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.base.errors import DatasetError, UsageError
+from edgeseg.base.errors import UsageError
 from edgeseg.base.files import write_json
 from edgeseg.base.messages import Message, Setting
 from edgeseg.base.plain import Malformed, parse_object
-from edgeseg.runtime.drift.appearance import look_at
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import KINDS, Kind, Project, check_picture_name
 from edgeseg.teach.thumbnails import ThumbnailCache
-from edgeseg.vision.images import check_pixels, decode_image, images_in, read_image, write_image
-from edgeseg.vision.picture_size import MAX_PIXELS, picture_size
+from edgeseg.vision.images import decode_image, images_in, read_image, write_image
+from edgeseg.vision.picture_size import MAX_PIXELS
 
 _ORIGINS = "origins.json"  # in removed/: where each came from
 _MOST_UNDONE = 100
@@ -66,7 +65,7 @@ class Pictures:
             self._check_room(kind)
             path = self._free(kind, stem)
             write_image(path, image_hwc)
-            self.list.keep(kind, path.name, look_at(image_hwc))
+            self.list.keep(kind, path.name, image_hwc)
         return path.name
 
     def take(self, name: str, body: bytes, *, kind: Kind, again: bool = True) -> str:
@@ -79,10 +78,6 @@ class Pictures:
         if len(body) > self._limits.bytes:
             most = self._limits.bytes
             raise UsageError(Message("picture_large", name=name, n=len(body), n_most=most))
-        size_hw = picture_size(body)
-        if size_hw is None:
-            raise DatasetError(Message("picture_damaged", name=name))
-        check_pixels(size_hw, name=name, max_pixels=self._limits.pixels)
         image_hwc = decode_image(body, name=name, max_pixels=self._limits.pixels)
         with self._lock:
             for path in self._same_stem(kind, stem):

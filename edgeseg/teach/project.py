@@ -93,7 +93,7 @@ class ProjectSettings:
 
     source: str = ""  # as `edgeseg stream --source` takes it; empty: pictures are uploaded
     trigger: str = "free"  # what makes a frame a part, as of `edgeseg stream --trigger`
-    backbone: str = "efficientnet_lite0"
+    backbone: str = FitConfig.backbone
     graph: str = ""  # of `edgeseg export-backbone`; empty: the one that comes with edgeseg
     rate: float = FitConfig.false_alarm_rate
     may_lose: float = MAY_LOSE  # share of planted defects that one person may lose by learning

@@ -35,6 +35,7 @@ class HeldBack:
 
     name: str
     reason: Message
+    guards: tuple[str, ...] = ()  # known defects for whose sake it is held back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ def sort_out(
     most = quota(fitted)
     for item in items:
         name, reason = item.alarm.id, _reason(item)
+        guarding: tuple[str, ...] = ()
         if name not in scores:
             reason = Message("held_gone")
         if reason is None and not math.isfinite(scores[name]):
@@ -89,12 +91,13 @@ def sort_out(
         if reason is None and lowest is not None and scores[name] >= guards[lowest]:
             low, score = guards[lowest], scores[name]
             reason = Message("held_like_defect", n=score, name=lowest, n_low=low)
+            guarding = tuple(each for each in guards if guards[each] <= score)
         if reason is None and len(learn) == most:
             reason = Message("held_quota", n=most)
         if reason is None:
             learn.append(name)
         else:
-            held.append(HeldBack(name=name, reason=reason))
+            held.append(HeldBack(name=name, reason=reason, guards=guarding))
     return Selection(learn=tuple(learn), held_back=tuple(held), ignore=tuple(ignore))
 
 
@@ -128,7 +131,10 @@ def without_worst(
     return Selection(
         learn=tuple(name for name in chosen.learn if name != worst),
         ignore=tuple(name for name in chosen.ignore if name != worst),
-        held_back=(*chosen.held_back, HeldBack(name=worst, reason=reason)),
+        held_back=(
+            *chosen.held_back,
+            HeldBack(name=worst, reason=reason, guards=tuple(lost)),
+        ),
     )
 
 

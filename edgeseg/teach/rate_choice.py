@@ -1,5 +1,6 @@
 """The choice of another false-alarm rate, and the defects that it no longer finds."""
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ from edgeseg.base.files import file_sha256
 from edgeseg.base.messages import Message
 from edgeseg.decision.lost_defects import Loss, loss_between
 from edgeseg.runtime.backends.model_file import file_metadata
-from edgeseg.teach.judging import judge_facts, point, row
+from edgeseg.teach.judging import judge_facts, row
 from edgeseg.teach.learning import loss_facts
 from edgeseg.teach.project import Project
 from edgeseg.teach.report import FitReport, read_report
@@ -24,12 +25,12 @@ class RateChoice:
     def __init__(self, project: Project, versions: Versions) -> None:
         self._project, self._versions = project, versions
 
-    def judge(self) -> Facts:
+    def judge(self, *, kept: Container[str] = ()) -> Facts:
         """Judge the last fit: each rate, with what it loses against the model that runs."""
         report, metadata = read_report(self._project.fit), self._versions.metadata()
         if metadata is None:
             raise UsageError(Message("fit_nothing"))
-        facts, running = judge_facts(report, metadata.threshold), self._running()
+        facts, running = judge_facts(report, metadata.threshold, kept=kept), self._running()
         for each in facts["table"]:
             each["loss"] = _facts(self._loss(report, each["threshold"], running))
         return facts
@@ -38,7 +39,7 @@ class RateChoice:
         """Store a rate, if one person may decide it or two have; return its row of the table."""
         self._versions.check_rate(per_thousand)
         report = read_report(self._project.fit)
-        loss = self._loss(report, point(report, per_thousand).score, self._running())
+        loss = self._loss(report, report.point(per_thousand).score, self._running())
         if loss is not None and loss.asks and not consent.enough:
             raise request_second(
                 self._project,

@@ -1,11 +1,11 @@
 """The report of a fit for `judge`: scores of pictures that were not fitted on, and maps.
 
-report.json  {"when", "images", "good": [{"name", "score", "peak", "part"}], "planted": [score],
-              "bad": [{"name", "score", "verdict"}], "lost", "rise"}
+report.json  {"when", "images", "good": [{"name", "score", "peak", "part", "foreign"}],
+              "planted": [score], "bad": [{"name", "score", "verdict"}], "lost", "rise"}
 maps         JPEG of the worst good ones and of the bad ones
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.base.utc import utc_time
 from edgeseg.decision.judgement import JudgedPrediction
+from edgeseg.decision.operating_point import OperatingPoint, operating_point
+from edgeseg.decision.score_origin import Promise
 from edgeseg.runtime.sinks.overlay import annotate
 from edgeseg.teach.project import Project
 from edgeseg.teach.thumbnails import shrunk_jpeg
@@ -28,6 +30,7 @@ from edgeseg.vision.part_groups import highest_of_parts
 if TYPE_CHECKING:
     from edgeseg.model.artefact import Artefact
     from edgeseg.runtime.scoring.detector import Detector
+    from edgeseg.teach.job_progress import JobProgress
 
 FILE = "report.json"
 WORST = 24  # good pictures that get a map
@@ -43,6 +46,7 @@ class GoodScore:
     score: float
     peak: float
     part: int | None = None  # pictures of one part have one number; None: a part of its own
+    foreign: bool = False  # far outside the scores of the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,7 @@ class FitReport:
     # By learnings that one person decided alone, since the fit or since a second one agreed:
     lost: float = 0.0  # share of the planted defects
     rise: float = 1.0  # of the threshold, as a factor
+    promise: Promise = "conformal"  # how a rate becomes a threshold
 
     def of_parts(self) -> tuple[list[float], list[float]]:
         """Scores and peaks of parts: the highest of each part's pictures."""
@@ -76,6 +81,18 @@ class FitReport:
             for values in zip(*((item.score, item.peak) for item in self.good), strict=True)
         )
         return scores, peaks
+
+    def point(self, per_thousand: float) -> OperatingPoint:
+        """Compute the operating point of a false-alarm rate."""
+        scores, peaks = self.of_parts()
+        return operating_point(
+            scores,
+            peaks,
+            rate=per_thousand / 1000,
+            promise=self.promise,
+            planted=self.planted,
+            pictures=len(self.good),
+        )
 
 
 def read_report(folder: Path) -> FitReport:
@@ -96,14 +113,18 @@ def store_report(folder: Path, report: FitReport) -> None:
 
 def good_scores(artefact: "Artefact", names: Sequence[str]) -> tuple[GoodScore, ...]:
     """Collect the held-out scores of an artefact; with names where their number is the same."""
+    from edgeseg.fitting.odd_inputs import foreign_images  # the service fits nothing
+
     good = artefact.calibration.good
+    foreign = set(foreign_images(good))
     known = [PurePosixPath(name).name for name in good.images] or list(names)
     if len(known) != good.count:
         known = [""] * good.count
     parts = good.groups.astype(int).tolist() if good.groups.size else [None] * good.count
     rows = zip(known, good.scores.tolist(), good.peaks.tolist(), parts, strict=True)
     return tuple(
-        GoodScore(name=name, score=score, peak=peak, part=part) for name, score, peak, part in rows
+        GoodScore(name=name, score=score, peak=peak, part=part, foreign=place in foreign)
+        for place, (name, score, peak, part) in enumerate(rows)
     )
 
 
@@ -113,7 +134,7 @@ def write_report(
     artefact: "Artefact",
     *,
     names: Sequence[str] = (),
-    at: Callable[[float, Message], None],
+    job: "JobProgress",
 ) -> FitReport:
     """Judge the bad pictures and draw maps with the graph in a folder; write all of it there."""
     from edgeseg.runtime import open as open_model
@@ -129,7 +150,8 @@ def write_report(
     (folder / "maps").mkdir(exist_ok=True)
     with open_model(folder / "model.onnx") as detector:
         for done, (path, is_bad) in enumerate(pictures):
-            at(0.92 + 0.07 * done / len(pictures), Message("work_looking", name=path.name))
+            looking = Message("work_looking", name=path.name)
+            job.at("work_looking", looking, part=done / len(pictures))
             if not path.is_file():
                 continue
             judged = draw_map(detector, read_image(path), folder / "maps" / f"{path.stem}.jpg")
@@ -142,6 +164,7 @@ def write_report(
         good=good,
         planted=() if planted is None else tuple(planted.scores.tolist()),
         bad=tuple(bad),
+        promise=artefact.calibration.promise,
     )
     store_report(folder, report)
     return report

@@ -9,7 +9,6 @@ with an EdgesegError of one sentence. What takes long goes on elsewhere: ask `st
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.base.errors import EdgesegError, UsageError, words_of
 from edgeseg.base.messages import Message, Words, read_words
 from edgeseg.base.progress import Note, ignore
+from edgeseg.decision.operating_point import needed_images
 from edgeseg.teach.alarms import Alarms
+from edgeseg.teach.auto_capture import NO_AUTO, Capturing, Image, rgb
 from edgeseg.teach.background_job import CHILD, BackgroundJob
-from edgeseg.teach.camera import NO_CAMERA, Camera, Capturing, Image, rgb
+from edgeseg.teach.camera import NO_CAMERA, Camera
 from edgeseg.teach.feedback import Who
 from edgeseg.teach.fit_log import FitLog
 from edgeseg.teach.learn_service import Facts, LearnService, Mark
@@ -96,8 +97,7 @@ class TeachService(LearnService):
     def close(self) -> None:
         """Stop the camera, the station and what is under way."""
         for work in (self._fit, self._learner.work):
-            with suppress(UsageError):
-                work.cancel()
+            work.close()
         if self._station is not None:
             self._station.stop()
         with self._lock:
@@ -110,9 +110,14 @@ class TeachService(LearnService):
         {"step": "collect|region|fit|judge|run",
          "camera": {"ok", "sentence", "width", "height", "fps"},
          "meters": {"focus": {"value": 0..1, "word"}, "light": ..., "motion": ...},
-         "capturing": "off|trigger|parts", "good": n, "bad": n, "removed": n,
+         "capturing": "off|trigger|parts",
+         "auto": {"taken": n since then, "sentence": what it waits for, "empty": "" | a name of the
+                  view that counts as empty}, "good": n, "bad": n, "removed": n,
+         "parts": {"different": n of parts on the good pictures | null, "needed": n for the rate,
+                   "per_thousand"}, "look": n pictures of the fit that nobody has looked at,
          "fit": {"state": "none|running|done|failed|cancelled", "share": 0..1, "sentence",
-                 "setting": null | {"name", "value"} that a failure is about},
+                 "setting": null | {"name", "value"} that a failure is about,
+                 "left_s": seconds it will still take | null, "core": share of one | null},
          "model": null | {"version", "rate_per_thousand", "threshold", "when"},
          "run": {"state": "stopped|starting|running", "verdict", "score", "p_value", "sentence",
                  "counters": {"parts", "good", "defect", ...}, "figures": {...}},
@@ -138,7 +143,10 @@ class TeachService(LearnService):
             "camera": seen,
             "meters": {} if camera is None or running else camera.meters(),
             "capturing": "off" if camera is None else camera.mode,
+            "auto": NO_AUTO if camera is None else camera.auto_facts(),
             **counts,
+            "parts": self._parts_facts(),
+            "look": self._review.waiting(None if model is None else model["threshold"]),
             "fit": self._fit.facts(),
             "model": model,
             "run": dict(_STOPPED) if station is None else station.facts(),
@@ -187,6 +195,13 @@ class TeachService(LearnService):
                 raise UsageError(self._camera_fault or Message("camera_in_use"))
             self._camera.set_mode(mode)
         return {"capturing": mode}
+
+    def empty_jpeg(self) -> bytes | None:
+        """Encode the view that counts as empty while new parts are kept; None if there is none."""
+        with self._lock:
+            camera = self._camera
+        empty_hwc = None if camera is None else camera.empty_view()
+        return None if empty_hwc is None else shrunk_jpeg(empty_hwc, width=_LIVE_WIDTH)
 
     def upload(self, name: str, body: bytes, *, kind: Kind = "good", again: bool = True) -> Facts:
         """Store a picture that somebody sends; returns the picture as in `pictures`.
@@ -329,13 +344,18 @@ class TeachService(LearnService):
             return "fit"
         return "judge" if model else "collect"
 
-    def _keep(self, image_hwc: Image) -> str:
-        """Store a picture from the camera's thread; a full project must not end it."""
-        try:
-            return self._pictures.add(image_hwc, kind="good", stem=stem_of_now())
-        except EdgesegError as error:
-            self._note(str(error))
-            return ""
+    def _parts_facts(self) -> Facts:
+        """Facts of the different parts, and how many of them the chosen rate needs."""
+        counted, rate = self._pictures.list.parts(), self.project.settings().rate
+        return {
+            "different": None if counted is None else counted.count,
+            "needed": needed_images(rate),
+            "per_thousand": round(1000 * rate, 3),
+        }
+
+    def _keep(self, image_hwc: Image) -> None:
+        """Store a picture from the camera's thread."""
+        self._pictures.add(image_hwc, kind="good", stem=stem_of_now())
 
     def _picture_facts(self, name: str, kind: Kind) -> Facts:
         return self._pictures.list.item(kind, name)

@@ -12,41 +12,37 @@ from pathlib import Path
 from typing import Any
 
 from edgeseg.base.errors import EdgesegError, RuntimeFailure, UsageError
-from edgeseg.base.files import copy_file, file_sha256, temporary_folder
+from edgeseg.base.files import file_sha256, temporary_folder
 from edgeseg.base.leftovers import remove, sweep
 from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
 from edgeseg.base.utc import utc_time
-from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.operating_point import by_rate
 from edgeseg.modelfile.header import store_thresholds
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import admit
-from edgeseg.modelfile.versions import replacing, settle
+from edgeseg.modelfile.versions import Change, replacing, settle
 from edgeseg.runtime.backends.model_file import file_metadata, store_choice
 from edgeseg.runtime.backends.session_options import DEFAULTS
-from edgeseg.runtime.recipes.approval import (
-    LABELS,
-    Approval,
-    master_files,
-    stage_approval,
-    write_approval,
-)
+from edgeseg.runtime.recipes.approval import read_approval, write_approval
 from edgeseg.runtime.recipes.check_record import write_record
-from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve
-from edgeseg.runtime.recipes.install import install_model, roll_back
-from edgeseg.runtime.recipes.open_judge import check_recipe, open_judge
+from edgeseg.runtime.recipes.install import roll_back
+from edgeseg.runtime.recipes.open_judge import check_recipe
 from edgeseg.runtime.recipes.recipe import FILE as RECIPE
 from edgeseg.runtime.recipes.recipe import GoldenBounds, Recipe, Settings, read_recipe
 from edgeseg.runtime.recipes.store import RecipeStore, make_recipe
 from edgeseg.runtime.recipes.versions import keep_version, stage_model, version_before
 from edgeseg.runtime.recipes.warm_sessions import FileStates, file_states
-from edgeseg.teach.judging import per_thousand, point
+from edgeseg.teach.golden_set import (
+    choose_golden,
+    golden_is_there,
+    stage_chosen,
+    stage_proven,
+    withdrawn,
+)
+from edgeseg.teach.judging import per_thousand
 from edgeseg.teach.project import Project
 from edgeseg.teach.report import read_report
-from edgeseg.vision.images import images_in, read_image
-
-GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
 
 
 def short_name(model: Path) -> str:
@@ -103,7 +99,14 @@ class Versions:
                     "threshold": chosen.score,
                     "when": read_report(self._project.fit).when,
                     "installed": self.is_installed(),
+                    "before": self._name_before(),
                 }
+        return None
+
+    def _name_before(self) -> str | None:
+        """Return the short name of the version that `rollback` would restore, if there is one."""
+        with suppress(EdgesegError):
+            return short_name(self.earlier())
         return None
 
     def take_in(self, folder: Path) -> None:
@@ -124,7 +127,7 @@ class Versions:
         """Store another false-alarm rate in the graph and the artefact of the fit."""
         with self._changing:
             metadata = self.check_rate(rate_per_thousand)
-            chosen_point = point(read_report(self._project.fit), rate_per_thousand)
+            chosen_point = read_report(self._project.fit).point(rate_per_thousand)
             chosen = by_rate(metadata.threshold, chosen_point)
             rule, when = chosen.rule, utc_time()
             images, rate = chosen_point.images, chosen.requested_rate
@@ -158,7 +161,9 @@ class Versions:
                 recipe = self._new_recipe()
             else:
                 keep_version(recipe)
-                self._renew(recipe)
+                with replacing(recipe.folder) as change:
+                    self._stage_golden(change, recipe, self.model)
+                    stage_model(change, recipe, self.model)
             keep_version(recipe)
 
     def install_learned(self, model: Path) -> None:
@@ -167,7 +172,17 @@ class Versions:
             recipe = self._recipe()
             if recipe is None:
                 raise UsageError(Message("learn_no_run"))
-            install_model(recipe, model, DEFAULTS, note=ignore)
+            keep_version(recipe)
+            with replacing(recipe.folder) as change:
+                stage_proven(
+                    change,
+                    recipe,
+                    model,
+                    without=withdrawn(self._project, recipe),
+                    tell=lambda record: write_record(recipe, record),
+                )
+                stage_model(change, recipe, model)
+            keep_version(recipe)
 
     def check(self) -> str:
         """Run the golden check on this computer; return its summary, or raise."""
@@ -187,9 +202,19 @@ class Versions:
         return folder / version.model
 
     def rollback(self) -> None:
-        """Restore the version before in the recipe."""
+        """Restore the version before in the recipe, with golden pictures that it was approved on.
+
+        Where those are gone, because another fit has chosen others, it is approved on new ones.
+        """
+
+        def stage(change: Change, model: Path) -> None:
+            approved = replace(recipe, folder=change.staging)
+            if not golden_is_there(recipe, read_approval(approved)):
+                self._stage_golden(change, recipe, model)
+
         with self._changing:
-            roll_back(read_recipe(self._project.recipe), trust=self._trust)
+            recipe = read_recipe(self._project.recipe)
+            roll_back(recipe, trust=self._trust, stage=None if self._trust else stage)
 
     def follow(self, made: Path) -> None:
         """Make the fit what runs: a folder that was made for it, or the fit before."""
@@ -236,45 +261,12 @@ class Versions:
         settings = Settings(number=number, golden=GoldenBounds(at_start=True))
         with temporary_folder(folder.parent, name=folder.name) as place:
             recipe = make_recipe(place / folder.name, self.model, settings)
-            write_approval(recipe, self._approve(recipe))
+            approval = choose_golden(
+                self._project, recipe, self.model, master_of=None, note=self._note
+            )
+            write_approval(recipe, approval)
             recipe.folder.rename(folder)
         return read_recipe(folder)
 
-    def _renew(self, recipe: Recipe) -> None:
-        """Install a new fit, and choose the golden pictures anew."""
-        with replacing(recipe.folder) as change:
-            for label in LABELS:
-                change.path(f"golden/{label}")
-            draft = replace(recipe, folder=change.staging)
-            master = [read_image(path) for path in master_files(recipe)]
-            stage_approval(change, self._approve(draft, master=master))
-            stage_model(change, recipe, self.model)
-
-    def _approve(self, recipe: Recipe, *, master: Sequence[Image] = ()) -> Approval:
-        """Choose golden pictures that the fit gets right, and approve its scores of them."""
-        with open_judge(recipe, DEFAULTS, note=ignore, model=self.model) as judge:
-            for label in LABELS:
-                (recipe.golden / label).mkdir(parents=True, exist_ok=True)
-            passed = self._copy_right(judge, "good", most=GOLDEN_GOOD)
-            self._copy_right(judge, "bad", most=GOLDEN_BAD)
-            if not passed:
-                raise RuntimeFailure(Message("run_no_golden"))
-            return approve(judge, master=master)
-
-    def _copy_right(self, judge: RecipeJudge, label: str, *, most: int) -> int:
-        """Copy pictures from all over the folder whose verdict is right; return how many."""
-        folder = self._project.pictures("good" if label == "good" else "bad")
-        paths = images_in(folder)
-        step = max(1, len(paths) // most)
-        copied = 0
-        for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
-            if copied == most:
-                break
-            verdict = judge.score(read_image(path), name=path.name).verdict
-            right = verdict == "good" if label == "good" else is_alarming(verdict)
-            if not right:
-                self._note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")
-                continue
-            copy_file(path, judge.recipe.golden / label / path.name)
-            copied += 1
-        return copied
+    def _stage_golden(self, change: Change, recipe: Recipe, model: Path) -> None:
+        stage_chosen(change, self._project, recipe, model, note=self._note)

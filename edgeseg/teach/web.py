@@ -25,7 +25,7 @@ from edgeseg.runtime.web.routes import (
 )
 from edgeseg.runtime.web.site_server import SiteServer
 from edgeseg.teach.alarms import KEPT
-from edgeseg.teach.camera import Capturing
+from edgeseg.teach.auto_capture import Capturing
 from edgeseg.teach.feedback import Author, MarkWord, Who, check_name_of_person
 from edgeseg.teach.page_files import page_html
 from edgeseg.teach.picture_list import PAGE
@@ -125,6 +125,14 @@ class PersonRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LearnRequest:
+    """The preview that is to be installed, and who says so."""
+
+    of: str
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MarkRequest:
     """A mark on an alarm."""
 
@@ -135,12 +143,12 @@ class MarkRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class WithdrawRequest:
-    """A mark to take back: whose it is, and who takes it back."""
+    """A mark to take back: whose it is, and who takes it back; without a name all marks."""
 
     alarm: str
     name: str
-    of_who: Who
-    of_name: str
+    of_who: Who = "operator"
+    of_name: str = ""
 
 
 def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
@@ -191,6 +199,7 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     yield "/teach/state", state
     yield r"/teach/live\.mjpg", lambda asked: LivePictures(nullcontext(service.live_jpeg))
     yield r"/teach/live\.jpg", lambda asked: jpeg_answer(service.live_jpeg(_STILL_S))
+    yield r"/teach/empty\.jpg", lambda asked: jpeg_answer(service.empty_jpeg())
     yield r"/teach/pictures/([a-z]+)", lambda asked: _pictures(service, asked)
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
     yield "/teach/region", lambda asked: _json_reply({**service.region(), "view": service.view()})
@@ -224,7 +233,7 @@ def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
         said = asked.values(WithdrawRequest, expected)
         by = Author(who=asked.role, name=check_name_of_person(said.name))
-        of = Author(who=said.of_who, name=said.of_name)
+        of = Author(who=said.of_who, name=said.of_name) if said.of_name else None
         return _json_reply(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
 
     yield "/teach/capture", capture
@@ -262,8 +271,12 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         return _json_reply(service.choose(float(wish.per_thousand), name=wish.name))
 
     def learn(asked: Request) -> Answer:
-        name = asked.values(PersonRequest, '{"name": "WHO"}').name
-        return _json_reply(service.learn(who=asked.role, name=name))
+        wish = asked.values(LearnRequest, '{"of": "PREVIEW", "name": "WHO"}')
+        return _json_reply(service.learn(who=asked.role, of=wish.of, name=wish.name))
+
+    def cancel_learn(asked: Request) -> Answer:
+        asked.values(EmptyRequest, "{}")
+        return _json_reply(service.cancel_learn(who=asked.role))
 
     def confirm(asked: Request) -> Answer:
         name = asked.values(PersonRequest, '{"name": "WHO"}').name
@@ -273,6 +286,11 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         asked.values(EmptyRequest, "{}")
         return _json_reply(service.rollback(who=asked.role))
 
+    def keep(asked: Request) -> Answer:
+        name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
+        return _json_reply(service.keep(check_picture_name(name), who=asked.role))
+
+    yield "/teach/keep", keep
     yield "/teach/remove", by_name(service.remove)
     yield "/teach/restore", by_name(service.restore)
     yield "/teach/undo", plain(service.undo)
@@ -284,6 +302,7 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     yield "/teach/stop", plain(service.stop)
     yield "/teach/preview", plain(service.learn_preview)  # it begins to find out
     yield "/teach/learn", learn
+    yield "/teach/learn/cancel", cancel_learn
     yield "/teach/confirm", confirm
     yield "/teach/rollback", rollback
 

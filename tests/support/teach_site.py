@@ -15,7 +15,8 @@ from tests.doubles.fake_teach import FakeTeach
 from tests.doubles.fakes import wait
 from tests.support.teach_engine import CHILD
 
-PHONE, TABLET, DESK, HALL = (360, 740), (820, 1180), (1280, 800), (1920, 1080)
+PHONE, HAND, TABLET = (360, 740), (390, 844), (820, 1180)
+DESK, HALL = (1280, 800), (1920, 1080)
 # The fake answers at once, so its page need not wait long before it asks again.
 QUICK = (
     "const later = window.setTimeout; window.setTimeout = (run, ms, ...rest) =>"
@@ -45,10 +46,12 @@ class Site:
         self.fake.end_fit()
         self.fake.running = "running"
 
-    def open(self, tab: str, size_wh: tuple[int, int] = DESK, *, token: str = "") -> Tab:
+    def open(
+        self, tab: str, size_wh: tuple[int, int] = DESK, *, token: str = "", dark: bool = False
+    ) -> Tab:
         query = f"?token={token}" if token else ""
         url = f"{self.server.url}{query}#{tab}"
-        opened = self.browser.open(url, size_wh=size_wh, first=QUICK)
+        opened = self.browser.open(url, size_wh=size_wh, first=QUICK, dark=dark)
         self.tabs.append(opened)
         opened.wait_for("document.documentElement.dataset.ready")
         return opened

@@ -17,6 +17,7 @@ from tests.support.messages import refuses, says
 
 TELLS = "print(json.dumps({'share': 0.5, 'sentence': 'half'}), flush=True); "
 DONE = "print(json.dumps({'done': {'images': 3}}), flush=True)"
+DONE_FACTS = {"state": "done", "share": 1.0, "setting": None, "left_s": None, "core": None}
 
 
 def child(code: str) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ def test_a_job_that_ends_well(project):
     taken = []
     work = work_of(project, TELLS + "open(job['folder'] + '/x', 'w').close(); " + DONE, taken)
     work.wait(HANGS_S)
-    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "fine", "setting": None}
+    assert work.facts() == {**DONE_FACTS, "sentence": "fine"}
     assert taken == [{"images": 3}]
     assert left(project) == []
 
@@ -130,7 +131,7 @@ def test_something_that_needs_no_child(project):
     work = BackgroundJob(project)
     work.start_here(lambda: "done here", sentence="begin")
     work.wait(HANGS_S)
-    assert work.facts() == {"state": "done", "share": 1.0, "sentence": "done here", "setting": None}
+    assert work.facts() == {**DONE_FACTS, "sentence": "done here"}
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -140,20 +141,3 @@ def test_a_defect_of_the_program_ends_the_job_too(project):
     work.wait(HANGS_S)
     assert work.facts()["state"] == "failed"
     says(work.facts()["sentence"], "work_defect", kind="KeyError", what="'missing'")
-
-
-@pytest.mark.parametrize(("told", "niceness"), [(None, 19), ("5", 5), ("99", 19), ("-3", 19)])
-def test_a_job_gives_way_to_the_station(project, monkeypatch, told, niceness):
-    """Its session too, where Linux shares processors among sessions."""
-    monkeypatch.delenv("EDGESEG_NICENESS")
-    if told is not None:
-        monkeypatch.setenv("EDGESEG_NICENESS", told)
-    code = (
-        "from edgeseg.teach.background_job import give_way; give_way(); "
-        "path = '/proc/self/autogroup'; "
-        "group = open(path).read().split()[-1] if os.path.exists(path) else str(os.nice(0)); "
-        "print(json.dumps({'done': {'nice': os.nice(0), 'group': group}}), flush=True)"
-    )
-    taken = []
-    work_of(project, code, taken).wait(HANGS_S)
-    assert taken == [{"nice": niceness, "group": str(niceness)}]

@@ -8,7 +8,8 @@ import pytest
 
 from edgeseg.base.errors import UsageError
 from edgeseg.runtime.capture.frame_buffer import Frame
-from edgeseg.teach.camera import Camera, RepeatingFiles, open_as_camera, rgb
+from edgeseg.teach.auto_capture import rgb
+from edgeseg.teach.camera import Camera, RepeatingFiles, open_as_camera
 from edgeseg.teach.meters import Meters
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses

@@ -46,7 +46,7 @@ def test_a_part_counts_once_by_its_highest_picture() -> None:
     )
     copies = Message("guarantee_copies", n=120, n_parts=15)
     says(facts["guarantee"], "guarantee_spread", words=copies)
-    assert str(facts["guarantee"]).endswith("; one fit in ten alarms at 14 % or more")
+    assert str(facts["guarantee"]).endswith("; eight fits of ten alarm at 0.7 to 14 %")
     assert facts["worst"][0]["p_value"] == 2 / 16
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,11 +20,8 @@ from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import images_in, read_image, write_image
 from tests.support.messages import says
-from tests.support.teach_engine import part, use_engine, write_project
+from tests.support.teach_engine import LISTENER, part, use_engine, write_project
 
-TELLING = SimpleNamespace(
-    at=lambda *_: None, note=lambda _: None, progress=lambda items, **_: items
-)
 GOOD, DEFECT = "0000000000150-000000", "0000000000170-000000"
 SERIAL = "0000000000180-000000"  # bright where a number is printed, and nowhere else
 PLACE = ((30.0, 20.0), (42.0, 20.0), (42.0, 28.0), (30.0, 28.0))
@@ -50,7 +46,7 @@ def previewed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         use_engine(patch)
         project.fit.mkdir()
-        fit(project, project.fit, TELLING)
+        fit(project, project.fit, LISTENER)
         Versions(project).install()
         for name, word in ((GOOD, "good"), (DEFECT, "defect"), (SERIAL, "ignore")):
             said(project, name, word, who="supervisor", person="Ada")
@@ -63,7 +59,7 @@ def previewed_now(project: Project) -> dict:
     folder = project.folder / "next"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    return next_version(project, folder, TELLING)
+    return next_version(project, folder, LISTENER)
 
 
 def said(project, name, word, *, who, person):
@@ -153,7 +149,7 @@ CHANGES = {
 
 def has_learned(folder: Path) -> None:
     assert runs(folder) == 139
-    (line,) = Project.open(folder).history()
+    line = Project.open(folder).history()[-1]
     assert (line["event"], line["names"]) == ("learn", [f"{GOOD}.png"])
     assert (line["confirmed"], line["ignored"]) == ([f"{DEFECT}.png"], [[30, 20, 12, 8]])
     assert ignored(folder) == (PLACE,)
@@ -197,6 +193,11 @@ def test_a_change_that_is_killed_was_made_or_was_not(request, monkeypatch, chang
     assert (folder / "announced.json").is_file()
     again = opened(folder)  # the next start
     if step == "the model":
+        if change == "learning":  # which stands in the history
+            (line,) = Project.open(folder).history()
+            assert (line["event"], line["names"]) == ("learn_failed", [f"{GOOD}.png"])
+            assert line["why"] == Message("work_gone").to_json()
+            (folder / "history.jsonl").unlink()
         before(folder)
         make(again)
     after(folder)
@@ -268,7 +269,11 @@ def test_a_place_that_hides_a_known_defect_is_not_ignored(folder, engined, defec
     assert [item["name"] for item in preview["would_learn"]] == [SERIAL]
     reasons = {item["name"]: item["reason"] for item in preview["held_back"]}
     assert reasons[GOOD] == Message("held_hides", names=name)
-    says(preview["sentence"], "learn_would_ignore", n=0, n_places=1)
+    if defect == "a golden one":
+        says(preview["sentence"], "learn_would_ignore", n=0, n_places=1)
+    else:  # whose picture is gone without anybody's word
+        says(preview["sentence"], "learn_golden_other")
+        assert preview["problems"] == ("bad/b160.png: is gone",)
     said(project, SERIAL, "defect", who="operator", person="Bob")
     assert previewed_now(project) == {"learned": 0, "ignored": 0}
     assert opened(folder).preview()["threshold_new"] is None
@@ -279,6 +284,6 @@ def test_a_fit_that_follows_ignores_it_too(folder, engined):
     project = Project.open(folder)
     shutil.rmtree(project.fit)
     project.fit.mkdir()
-    fit(project, project.fit, TELLING)
+    fit(project, project.fit, LISTENER)
     with open_model(project.fit / "model.onnx") as detector:
         assert detector.predict(read_image(folder / "alarms" / f"{SERIAL}.png")).verdict == "good"

@@ -1,16 +1,16 @@
 """The next version of a model: the same marks give the same one."""
 
 import os
-from types import SimpleNamespace
 
 from edgeseg.teach import engine
 from edgeseg.teach.alarms import Alarm
 from edgeseg.teach.feedback import Feedback, new_mark
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learning import next_version
+from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import images_in, write_image
 from tests.support import teach_engine
-from tests.support.teach_engine import part, write_project
+from tests.support.teach_engine import LISTENER, part, write_project
 
 LONG_AGO_S = 1_000_000_000
 
@@ -26,12 +26,10 @@ def test_a_picture_is_learned_with_the_time_of_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "fit_model", teach_engine.fit_model)
     monkeypatch.setattr(engine, "update_model", update_model)
     monkeypatch.setattr(engine, "write_graph", teach_engine.write_graph)
-    telling = SimpleNamespace(
-        at=lambda *_: None, note=lambda _: None, progress=lambda items, **_: items
-    )
     project = write_project(tmp_path / "line3")
     project.fit.mkdir()
-    fit(project, project.fit, telling)
+    fit(project, project.fit, LISTENER)
+    Versions(project).install()
     picture, marks = project.alarms / "0000000000150-000000.png", Feedback(project.feedback)
     write_image(picture, part(150, seed=150))
     alarm = Alarm(
@@ -41,5 +39,5 @@ def test_a_picture_is_learned_with_the_time_of_its_file(tmp_path, monkeypatch):
     marks.mark(alarm, picture, new_mark("good", who="supervisor", name="Ada"))
     os.utime(marks.picture(alarm.id), (LONG_AGO_S, LONG_AGO_S))
     (tmp_path / "next").mkdir()
-    assert next_version(project, tmp_path / "next", telling) == {"learned": 1, "ignored": 0}
+    assert next_version(project, tmp_path / "next", LISTENER) == {"learned": 1, "ignored": 0}
     assert seen == [LONG_AGO_S]

@@ -146,7 +146,7 @@ def test_a_mark_whose_alarm_and_picture_are_gone_is_seen_and_withdrawn(marks, pr
 def test_a_file_of_marks_that_is_damaged_is_not_believed_and_can_be_withdrawn(marks, project):
     marks.mark(ID, "good", who="supervisor", name="Ada")
     (project.feedback / f"{ID}.json").write_text("{")
-    assert marks.waiting() == []
+    assert marks.waiting() == [{"id": ID, "said": "damaged", "marks": []}]
     boss = Author(who="supervisor", name="Bob")
     marks.withdraw(ID, by=boss, of=None)
     assert list(project.feedback.iterdir()) == []

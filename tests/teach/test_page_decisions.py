@@ -59,7 +59,7 @@ def test_what_loses_many_defects_is_said_asked_for_and_confirmed(site: Site) -> 
     tab.wait_for("document.activeElement === $('person')")
     tab.call("Input.insertText", text="Ada")
     tab.click("#learn-start")
-    site.called("learn", "supervisor", "Ada")
+    site.called("learn", "supervisor", "Ada", "shown")
     sentence = f"is this part really good? Look at alarm-002: {LOSS['sentence']}; so much"
     when = "2026-11-17T11:05:00Z"
     site.fake.asked = {"what": "learn", "name": "Ada", "when": when, "sentence": sentence}

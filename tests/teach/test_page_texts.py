@@ -26,6 +26,8 @@ MADE += (
     "enough_",
     "who_",
     "said_",
+    "guard_",
+    "golden_",
 )
 
 

@@ -70,7 +70,7 @@ def test_limits_of_bytes_pixels_and_number(project):
     pictures = Pictures(project, limits=Limits(pictures=2, bytes=100_000, pixels=48 * 64))
     with refuses(UsageError, "picture_large", n_most=100_000):
         pictures.take("a.png", b"x" * 100_001, kind="good")
-    with refuses(DatasetError, "picture_damaged"):
+    with refuses(DatasetError, "picture_foreign"):
         pictures.take("a.png", b"GIF89a", kind="good")
     with pytest.raises(DatasetError, match="max_pixels"):
         pictures.take("a.png", encode_png(np.zeros((49, 64, 3), np.uint8)), kind="good")

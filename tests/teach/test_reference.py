@@ -13,8 +13,7 @@ from edgeseg.teach.reference import reference, store_region, view
 from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses
-from tests.support.teach_engine import CHILD, part, write_project
-from tests.teach.test_learner import TELLING
+from tests.support.teach_engine import CHILD, LISTENER, part, write_project
 
 FOLLOWED = {"roi": [4, 2, 40, 28], "ignore": [], "locate": "blob"}
 
@@ -36,7 +35,7 @@ def taken(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path | None:
 
     monkeypatch.setattr(engine, "fit_model", fit_model)
     with pytest.raises(UsageError, match="asked"):
-        fit(project, project.folder / "x", TELLING)
+        fit(project, project.folder / "x", LISTENER)
     return asked[0]
 
 

@@ -25,8 +25,8 @@ from edgeseg.vision.images import images_in
 from tests.support import HANGS_S, teach_engine
 from tests.support.commands import run, succeed
 from tests.support.messages import refuses, says
-from tests.support.teach_engine import CHILD, part, use_engine, write_project
-from tests.teach.test_learner import SERIAL, TELLING, opened, previewed_now, said
+from tests.support.teach_engine import CHILD, LISTENER, part, use_engine, write_project
+from tests.teach.test_learner import SERIAL, opened, previewed_now, said
 
 # The threshold is the highest of the 40 good scores, 139, as with all too few pictures. What is
 # learned lifts it to its own score: 245 is 1.76 times as much, as 13.1 was of 7.48.
@@ -42,7 +42,7 @@ def running(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         use_engine(patch)
         project.fit.mkdir()
-        fit(project, project.fit, TELLING)
+        fit(project, project.fit, LISTENER)
         Versions(project).install()
     return project.folder
 
@@ -70,8 +70,13 @@ def runs(project) -> float:
     return file_metadata(Versions(project).running()).threshold.score
 
 
+def ask(learner, word) -> None:
+    """To learn what the preview shows."""
+    learner.learn("supervisor", word, of=learner.preview()["of"])
+
+
 def learn(learner, word) -> None:
-    learner.learn("supervisor", word)
+    ask(learner, word)
     learner.work.wait(HANGS_S)
     assert learner.work.facts()["state"] == "done", learner.work.facts()
 
@@ -85,7 +90,7 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
     assert (loss["planted_found"], loss["planted_lost"], loss["asks"]) == (48, 47, True)
     lost = Message("loss_share", n=47, n_all=48, n_share=100 * (47 / 48))
     with refuses(SecondNeededError, "learn_second", names=BOLD, loss=lost):
-        learner.learn("supervisor", Consent(name="Ada"))
+        ask(learner, Consent(name="Ada"))
     assert runs(project) == OLD
     asked = pending_decision(project)
     assert (asked.what, asked.name) == ("learn", "Ada")
@@ -120,7 +125,7 @@ def test_many_small_steps_are_one_large_one(project):
     learn(marked(project, BESIDE), Consent(name="Ada"))  # 141 and 143 are lost: 2 of 48
     learner = marked(project, "0000000000148-000000")  # 145 and 147: 2 of 46
     with pytest.raises(SecondNeededError) as refused:
-        learner.learn("supervisor", Consent(name="Ada"))
+        ask(learner, Consent(name="Ada"))
     earlier = refused.value.message.values["loss"]
     says(earlier, "loss_earlier", n=pytest.approx(100 * (2 / 48 + 2 / 46)))
     says(earlier.values["loss"], "loss_share", n=2, n_all=46)
@@ -137,7 +142,7 @@ def test_where_planted_defects_are_few_a_large_rise_asks(project, monkeypatch):
     learner = marked(project, BOLD)
     few = Message("loss_few", n=5, n_rise=245 / OLD)
     with refuses(SecondNeededError, "learn_second", loss=few):
-        learner.learn("supervisor", Consent(name="Ada"))
+        ask(learner, Consent(name="Ada"))
     Feedback(project.feedback).forget(BOLD)
     learn(marked(project, NEAR), Consent(name="Ada"))
     assert runs(project) == 142
@@ -147,7 +152,7 @@ def test_where_planted_defects_are_few_a_large_rise_asks(project, monkeypatch):
 def test_what_waits_holds_for_what_was_asked_and_nothing_else(project, change):
     learner = marked(project, BOLD)
     with pytest.raises(SecondNeededError):
-        learner.learn("supervisor", Consent(name="Ada"))
+        ask(learner, Consent(name="Ada"))
     if change == "marks":
         said(project, NEAR, "good", who="supervisor", person="Ada")
         previewed_now(project)
@@ -265,11 +270,16 @@ def test_a_mark_that_makes_learning_fail_is_seen_withdrawn_and_learning_works_ag
     monkeypatch.setattr(engine, "ignore_regions", strict)
     said(project, SERIAL, "ignore", who="supervisor", person="Ada")
     previewed_now(project)
-    service.learn(who="supervisor", name="Ada")
+    preview = service.learn_preview()  # it says so before anybody learns
+    assert {item["kind"] for item in preview["golden"]} == {"good"}
+    assert all(item["ours"] for item in preview["golden"])
+    says(preview["sentence"], "learn_golden")
+    assert len(preview["problems"]) == len(preview["golden"])
+    service.learn(who="supervisor", of=service.learn_preview()["of"], name="Ada")
     assert ended(service)["state"] == "failed"
     line = service.history()[0]
     assert (line["event"], line["names"]) == ("learn_failed", [SERIAL])
-    assert "fails the golden pictures" in line["why"]
+    assert line["why"] == preview["sentence"]
     for path in project.alarms.iterdir():
         path.unlink()  # newer ones have taken its place
     (seen,) = service.marks()
@@ -280,7 +290,7 @@ def test_a_mark_that_makes_learning_fail_is_seen_withdrawn_and_learning_works_ag
     assert service.marks() == []
     said(project, NEAR, "good", who="supervisor", person="Ada")
     previewed_now(project)
-    service.learn(who="supervisor", name="Ada")
+    service.learn(who="supervisor", of=service.learn_preview()["of"], name="Ada")
     assert ended(service)["state"] == "done"
     assert runs(project) == 142
 

@@ -109,8 +109,8 @@ def test_the_station_runs_learns_and_goes_back_without_losing_a_frame(taught):
     facts = [preview, taught.state(), taught.alarms(), taught.judge(), taught.history()]
     json.dumps(for_page(facts), allow_nan=False)
     with refuses(UsageError, "needs_supervisor"):
-        taught.learn(who="operator")
-    taught.learn(who="supervisor")
+        taught.learn(who="operator", of=preview["of"])
+    taught.learn(who="supervisor", of=preview["of"])
     assert ended(taught, "learn")["state"] == "done", taught.state()["learn"]
     met(lambda: taught.state()["run"]["threshold"] == 139)
     with refuses(UsageError, "needs_supervisor"):
@@ -164,7 +164,7 @@ def test_a_golden_bad_part_holds_back_what_scores_like_it(taught):
     assert preview["would_learn"] == []
     assert preview["threshold_new"] is None
     says(preview["held_back"][0]["reason"], "held_like_defect", name="b160.png")
-    taught.learn(who="supervisor")
+    taught.learn(who="supervisor", of=preview["of"])
     assert ended(taught, "learn")["state"] == "failed"
     assert taught.state()["model"]["threshold"] == 138
 
@@ -250,8 +250,8 @@ def test_a_preview_of_other_marks_goes(taught):
 def test_going_back_takes_out_what_ran_had_learned_whatever_was_fitted_since(taught):
     alarm = alarmed(taught, 150)
     taught.mark(alarm, "good", who="supervisor", name="Ada")
-    preview_of(taught)
-    taught.learn(who="supervisor")
+    preview = preview_of(taught)
+    taught.learn(who="supervisor", of=preview["of"])
     assert ended(taught, "learn")["state"] == "done"
     write_image(taught.project.pictures("good") / "more.png", part(141, seed=41))
     taught.start_fit({})
@@ -316,7 +316,7 @@ def test_before_anything_was_fitted(tmp_path):
             with refuses(UsageError, key):
                 asked()
         with refuses(UsageError, "learn_no_run"):
-            service.learn(who="supervisor")
+            service.learn(who="supervisor", of="")
         with refuses(UsageError, "alarm_gone"):
             service.alarm_jpeg("0000000000001-000000")
         with refuses(UsageError, "picture_name"):

@@ -30,6 +30,7 @@ OPERATORS = {
     ),
 }
 SUPERVISORS = {
+    "/teach/keep": ('{"name": "good-0001.png"}', '{"name": null}'),
     "/teach/remove": ('{"name": "good-0001.png"}', '{"name": 3}'),
     "/teach/restore": ('{"name": "good-0002.png"}', '["good-0002.png"]'),
     "/teach/undo": ("{}", '{"all": true}'),
@@ -43,7 +44,8 @@ SUPERVISORS = {
     "/teach/run": ("{}", ""),
     "/teach/stop": ("{}", "{"),
     "/teach/preview": ("{}", "[]"),
-    "/teach/learn": ('{"name": "Ada"}', "[" * 2000),
+    "/teach/learn": ('{"of": "shown", "name": "Ada"}', "[" * 2000),
+    "/teach/learn/cancel": ("{}", '{"now": 1}'),
     "/teach/confirm": ('{"name": "Bob"}', '{"name": 3}'),
     "/teach/rollback": ("{}", '{"to": NaN}'),
 }
@@ -53,6 +55,7 @@ READS = (
     "/teach/state",
     "/teach/live.jpg",
     "/teach/live.mjpg",
+    "/teach/empty.jpg",
     "/teach/pictures/good",
     "/teach/pictures/good/good-0001.png?width=200",
     "/teach/region",
@@ -218,7 +221,7 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     site.act("/teach/mark", OPERATORS["/teach/mark"][0], token=SUPERVISOR)
     site.act("/teach/choose", '{"per_thousand": 5}')
     site.act("/teach/fit", '{"backbone": "resnet18"}')
-    site.act("/teach/learn")
+    site.act("/teach/learn", SUPERVISORS["/teach/learn"][0])
     site.act("/teach/confirm", '{"name": "Bob"}')
     site.act("/teach/withdraw", OPERATORS["/teach/withdraw"][0], token=OPERATOR)
     assert site.fake.calls == [
@@ -227,7 +230,7 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
         ("mark", "alarm-001", "good", "supervisor", "Ann"),
         ("choose", 5.0, ""),
         ("start_fit", {"backbone": "resnet18"}),
-        ("learn", "supervisor", ""),
+        ("learn", "supervisor", "Ada", "shown"),
         ("confirm", "supervisor", "Bob"),
         ("withdraw", "alarm-001", "operator", "Ann", "operator", "Ann"),
     ]
@@ -275,7 +278,7 @@ def test_keys_stand_beside_the_words_of_messages_and_change_nothing() -> None:
         "fit": {"state": "running", "sentence": str(begun), "sentence_said": begun.to_json()},
         "held_back": [{"reason": "starting", "reason_said": begun.to_json()}, {"reason": "rare"}],
         "why": 3,
-        "flags": ["duplicate of a.png"],
+        "flags": [str(flag)],
         "flags_said": [{"key": "flag_duplicate", "values": {"name": "a.png"}}],
         "lost": "",
         "names": [],

@@ -1,5 +1,5 @@
 // Collect: pictures of good and bad parts, by hand, by themselves, or from files.
-const ENOUGH = 60, FEW = 20;
+const FEW = 20;  // different parts, with which one may begin
 const SHOWN = 60;  // pictures at a time
 let autoChanging = false, kind = "good", picturesKey = "", picturesAsked = 0, offset = 0, revision = "";
 
@@ -85,8 +85,31 @@ for (const event of ["dragover", "drop", "dragleave"]) $("pictures").addEventLis
 });
 for (const event of ["dragover", "drop"]) addEventListener(event, drag => drag.preventDefault());  // a miss opens no file
 
+onPress($("auto-again"), () => act("/teach/auto", {mode: "parts"}, $("collect")));  // from now on this view is empty
+
 function showAuto() {  // as it is, whatever was pressed
   for (const choice of document.querySelectorAll("input[name=auto]")) choice.checked = choice.value === state.capturing;
+  const auto = state.auto || {}, on = state.capturing !== "off", parts = state.capturing === "parts";
+  $("auto-state").hidden = !on;
+  if (!on) return;
+  $("auto-again").hidden = !parts;
+  $("empty").hidden = !parts || !auto.empty;
+  if (!$("empty").hidden && $("empty-view").dataset.name !== auto.empty) {
+    $("empty-view").dataset.name = auto.empty;
+    $("empty-view").src = "/teach/empty.jpg?name=" + encodeURIComponent(auto.empty);
+  }
+  const [words, lang] = spoken(auto);
+  if ($("auto-words").textContent !== words) [$("auto-words").textContent, $("auto-words").lang] = [words, lang];
+  $("auto-count").textContent = t("auto_count", {n: number(auto.taken)});
+}
+
+// How many different parts there are: pictures that show one again promise nothing more.
+function showEnough() {
+  const {different, needed, per_thousand: rate} = state.parts, have = Math.min(different ?? 0, state.good);
+  const values = {n: number(state.good), parts: number(have), needed: number(needed), rate: few(rate / 10), left: number(needed - have), few: number(Math.min(FEW, needed))};
+  $("parts-count").textContent = t(!state.good ? "parts_none" : different == null ? "parts_counting" : have < state.good ? "parts_some" : "parts_all", values);
+  $("parts-goal").textContent = t(have >= needed ? "goal_yes" : have < FEW ? "goal_few" : "goal_some", values);
+  $("enough").querySelector("i").style.width = Math.min(100, 100 * have / needed) + "%";
 }
 
 function showMeters() {
@@ -97,16 +120,13 @@ function showMeters() {
     bar.firstChild.style.width = Math.round(100 * meter.value) + "%";
     for (const [key, value] of [["min", 0], ["max", 100], ["now", Math.round(100 * meter.value)], ["text", words]])
       bar.setAttribute("aria-value" + key, value);
-    return make("div", {}, make("dt", {textContent: t("meter_" + name)}), make("dd", {textContent: words || "–"}), bar);
+    return make("div", {}, make("dt", {textContent: t("meter_" + name)}), make("dd", {}, words || "–", bar));
   }));
 }
 
 jobs.push(() => {
   for (const name of ["good", "bad", "removed"]) $("kind-" + name).textContent = t("kind_" + name, {n: number(state[name])});
-  const enough = $("enough");
-  enough.querySelector("i").style.width = Math.min(100, 100 * state.good / ENOUGH) + "%";
-  enough.querySelector("p").textContent = t(state.good < FEW ? "enough_few" : state.good < ENOUGH ? "enough_some" : "enough_yes",
-    {n: number(state.good), few: number(FEW), enough: number(ENOUGH)});
+  showEnough();
   if (!autoChanging) showAuto();
   $("capture").disabled = $("capture-bad").disabled = !state.camera.ok;
   if (tab === "collect") { showMeters(); showPictures(false); }

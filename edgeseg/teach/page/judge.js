@@ -3,7 +3,7 @@ const WORST = 12;  // more of them have no map
 let judged = null, judgedKey = "", rateChanging = false;
 
 async function loadJudge(now) {
-  const model = state.model, key = [state.fit.state, model && model.when, model && model.version, state.good, state.bad, language, state.role].join();
+  const model = state.model, key = [state.fit.state, model && model.when, model && model.version, state.good, state.bad, state.look, language, state.role].join();
   if (!now && key === judgedKey) return;
   judgedKey = key;
   if (state.fit.state === "none" && !model) { judged = null; return showJudge(); }
@@ -14,16 +14,18 @@ async function loadJudge(now) {
 function rowNow() { return judged.table[Number($("rate").value)]; }
 
 function showJudge() {
-  $("judged").hidden = $("worst-card").hidden = !judged;
+  $("judged").hidden = $("look-card").hidden = $("worst-card").hidden = !judged;
   $("bad-card").hidden = !judged || !judged.bad.length;
   $("no-judge").hidden = Boolean(judged);
   if (!judged) return;
   $("rate").max = judged.table.length - 1;
   if (!rateChanging) $("rate").value = nearest(judged.table.map(row => row.per_thousand), judged.chosen);
   $("rate").disabled = !isSupervisor();
-  $("changed").hidden = judged.images == null || judged.images === state.good;
   showRate();
-  showList($("worst"), judged.worst.slice(0, WORST), item => item.name + state.role, worstCard);
+  showLook();
+  const others = judged.worst.filter(item => !item.asks).slice(0, WORST);
+  $("worst-card").hidden = !others.length;
+  showList($("worst"), others, item => item.name + state.role, worstCard);
   showList($("bad-list"), judged.bad, item => item.name, item => card({picture: mapOf(item.name), title: item.name,
     lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)})}),
       make("p", {textContent: t(item.found ? "bad_found" : "bad_missed"), className: item.found ? "" : "flag"})]}));
@@ -32,12 +34,42 @@ const nearest = (values, wanted) => values.reduce((best, value, index) =>
   Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? index : best, 0);
 const mapOf = name => "/teach/maps/" + encodeURIComponent(name);
 
+const oddness = item => item.oddest ? " · " + t("oddest") : item.p_value == null || item.p_value > .34 ? ""
+  : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))});
+
+// What sets the threshold, or looks like no other, stands first: somebody has to say that it is good.
+function showLook() {
+  const {asks, waiting, gone} = judged, added = judged.new;
+  $("look-title").textContent = t(waiting === 1 ? "look_one" : waiting ? "look_some" : asks.length ? "look_done" : "look_none", {n: number(waiting)});
+  $("look-intro").hidden = !asks.length;
+  showList($("look"), judged.worst.filter(item => item.asks), item => item.name + state.role, lookCard);
+  $("changed").hidden = !gone && !added;
+  $("changed-words").textContent = [gone ? t(gone === 1 ? "gone_one" : "gone_some", {n: number(gone)}) : "", added ? t(added === 1 ? "new_one" : "new_some", {n: number(added)}) : ""].filter(Boolean).join(" ");
+  $("fit-again").disabled = !isSupervisor();
+  $("judge-next").classList.toggle("main", !waiting && !gone);
+}
+
+function lookCard(item) {
+  return card({picture: mapOf(item.name), title: item.name, kind: item.kept ? "kept" : "asks",
+    lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)}) + (item.oddest ? oddness(item) : "")}),
+      item.decides ? make("p", {textContent: t("decides"), className: "flag"}) : null,
+      item.foreign ? make("p", {textContent: t("foreign"), className: "flag"}) : null],
+    actions: [[t(item.kept ? "kept" : "keep"), () => keepPicture(item.name), true, item.kept],
+      [t("remove_bad"), async () => { await removePicture(item.name, $("look-card")); await loadJudge(true); goOn(); }, true]]});
+}
+
+async function keepPicture(name) {
+  if (!await act("/teach/keep", {name}, $("look-card"))) return;
+  await loadJudge(true);
+  goOn();
+}
+// The next thing to do has the focus: the card that was pressed is another one now, or gone.
+const goOn = () => ($("look").querySelector(".asks .actions button") || ($("changed").hidden ? $("judge-next") : $("fit-again"))).focus();
+
 function worstCard(item) {
-  return card({picture: mapOf(item.name), title: item.name, kind: item.decides ? "decides" : "",
-    lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)})
-      + (item.p_value == null || item.p_value > .34 ? "" : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))}))}),
-      item.decides ? make("p", {textContent: t("decides"), className: "flag"}) : null],
-    actions: [[t("remove"), () => removePicture(item.name, $("worst-card")), true]]});
+  return card({picture: mapOf(item.name), title: item.name,
+    lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)}) + oddness(item)})],
+    actions: [[t("remove"), async () => { await removePicture(item.name, $("worst-card")); await loadJudge(true); }, true]]});
 }
 
 function showRate() {
@@ -49,9 +81,12 @@ function showRate() {
   $("promise").textContent = promise;
   $("promise").lang = lang;
   [$("judge-sentence").textContent, $("judge-sentence").lang] = spoken(judged, "guarantee");
-  const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found)], ["bad_share", percent(row.bad_found)]];
+  const items = [["threshold", few(row.threshold)], ["planted_found", percent(row.planted_found), row.warning], ["bad_share", percent(row.bad_found), row.bad_found < 1 && row.bad_found != null]];
   if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
-  $("recall").replaceChildren(...items.map(([key, value]) => make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value}))));
+  $("recall").replaceChildren(...items.map(([key, value, low]) => make("div", {className: low ? "flag" : ""}, make("dt", {textContent: t(key)}),
+    make("dd", {textContent: (low ? "⚠ " : "") + value}))));
+  $("weak").hidden = !row.warning;
+  if (row.warning) [$("weak").textContent, $("weak").lang] = spoken(row, "warning");
   const loss = row.loss;  // against what runs; null where nothing of this fit does
   $("rate-loss").hidden = !loss || !(loss.planted_lost || loss.known_lost || loss.asks);
   if (loss) [$("rate-loss").textContent, $("rate-loss").lang] = spoken(loss);
@@ -101,6 +136,19 @@ $("rate").onchange = async () => {
   await loadJudge(true);
 };
 onPress($("fit-again"), () => openTab("fit"));
-onPress($("judge-next"), () => openTab("run"));
+onPress($("judge-next"), () => {
+  const {waiting, gone} = judged;
+  if (isSupervisor() && (waiting || gone)) {
+    complain($("look-card"), t(waiting ? "look_first" : "fit_first"));
+    $("look-card").scrollIntoView();
+    return goOn();
+  }
+  openTab("run");
+});
+jobs.push(() => {
+  $("look-badge").hidden = !state.look;
+  $("look-badge").textContent = number(state.look);
+  $("look-badge").title = t("look_badge", {n: number(state.look)});
+});
 jobs.push(() => { if (tab === "judge") loadJudge(false); });
 addEventListener("resize", () => { if (tab === "judge" && judged) showRate(); });

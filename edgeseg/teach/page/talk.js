@@ -104,8 +104,8 @@ function enlarge(source, text, marked) {
 
 // A card: a picture that can be enlarged, lines about it, buttons.
 function card({picture, large, title, marked, lines = [], flags = [], actions = [], kind = ""}) {
-  const image = make("img", {src: picture, loading: "lazy", alt: title});
-  const look = make("button", {className: "look", ariaLabel: t("enlarge", {name: title}),
+  const image = picture && make("img", {src: picture, loading: "lazy", alt: title});
+  const look = picture && make("button", {className: "look", ariaLabel: t("enlarge", {name: title}),
     onclick: () => enlarge(large || picture, title, marked)}, image, frameOf(marked));
   const about = make("div", {className: "about"}, ...lines, ...flags.map(flag => make("p", {className: "flag", textContent: "⚠ " + flag})));
   const buttons = actions.map(([text, run, supervisor, pressed]) => {
@@ -115,14 +115,15 @@ function card({picture, large, title, marked, lines = [], flags = [], actions = 
     onPress(button, run);
     return button;
   });
-  return make("li", {className: kind}, look, about, buttons.length ? make("div", {className: "actions"}, ...buttons) : null);
+  return make("li", {className: kind}, look || null, about, buttons.length ? make("div", {className: "actions"}, ...buttons) : null);
 }
 
 const isSupervisor = () => state !== null && state.role === "supervisor";
 
 async function removePicture(name, place) {
-  if (await act("/teach/remove", {name}, place) === undefined) return;
-  toast(t("removed_one", {name}), async () => {
+  const removed = await act("/teach/remove", {name}, place);
+  if (removed === undefined) return;
+  toast(t(removed.kind === "good" && state.model ? "removed_one" : "removed", {name}), async () => {
     if (await act("/teach/restore", {name}, place)) toast(t("restored_one", {name}));
   });
 }

@@ -1,0 +1,148 @@
+"""The golden pictures of the recipe that runs: copies of a project's own, chosen when it was made.
+
+Whoever takes a picture out of the project says that it is not what it was called. Its golden copy
+still demands that verdict, so the next learning leaves it out.
+"""
+
+from collections.abc import Callable, Container
+from dataclasses import replace
+from pathlib import Path
+
+from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.files import copy_file, file_sha256
+from edgeseg.base.messages import Message
+from edgeseg.base.progress import Note, ignore
+from edgeseg.decision.judgement import is_alarming
+from edgeseg.modelfile.versions import Change
+from edgeseg.runtime.backends.session_options import DEFAULTS
+from edgeseg.runtime.recipes.approval import (
+    LABELS,
+    Approval,
+    golden_files,
+    master_files,
+    read_approval,
+    stage_approval,
+    write_approval,
+)
+from edgeseg.runtime.recipes.check_record import CheckRecord
+from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve, prove
+from edgeseg.runtime.recipes.open_judge import open_judge
+from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.teach.project import Project
+from edgeseg.vision.images import images_in, read_image
+
+GOLDEN_GOOD, GOLDEN_BAD = 8, 20  # pictures at most: a check takes seconds
+
+
+def choose_golden(
+    project: Project, draft: Recipe, model: Path, *, master_of: Recipe | None, note: Note
+) -> Approval:
+    """Copy pictures that a model gets right into a draft's golden set; approve its scores."""
+    with open_judge(draft, DEFAULTS, note=ignore, model=model) as judge:
+        for label in LABELS:
+            (draft.golden / label).mkdir(parents=True, exist_ok=True)
+        passed = _copy_right(project, judge, "good", most=GOLDEN_GOOD, note=note)
+        _copy_right(project, judge, "bad", most=GOLDEN_BAD, note=note)
+        if not passed:
+            raise RuntimeFailure(Message("run_no_golden"))
+        return approve(judge, master=[] if master_of is None else _master(master_of))
+
+
+def stage_chosen(
+    change: Change, project: Project, recipe: Recipe, model: Path, *, note: Note
+) -> None:
+    """Add a golden set that is chosen anew for a model to a change of a recipe."""
+    draft = _stage_folders(change, recipe)
+    stage_approval(change, choose_golden(project, draft, model, master_of=recipe, note=note))
+
+
+def stage_proven(
+    change: Change,
+    recipe: Recipe,
+    model: Path,
+    *,
+    without: Container[str],
+    tell: Callable[[CheckRecord], object],
+) -> None:
+    """Add the golden set without some pictures to a change, if a model gets all others right."""
+    draft = _stage_folders(change, recipe)
+    _copy_golden(recipe, draft, without=without)
+    with open_judge(draft, DEFAULTS, note=ignore, model=model) as judge:
+        record = prove(judge)
+        tell(record)
+        if not record.passed:
+            raise RuntimeFailure(Message("learn_golden_other", why=record.summary))
+        stage_approval(change, approve(judge, master=_master(recipe)))
+
+
+def prove_beside(
+    recipe: Recipe, model: Path, folder: Path, *, without: Container[str]
+) -> CheckRecord:
+    """Do the check of `stage_proven` in another folder, and change nothing."""
+    draft = replace(recipe, folder=folder)
+    _copy_golden(recipe, draft, without=without)
+    with open_judge(draft, DEFAULTS, note=ignore, model=model) as judge:
+        return prove(judge)
+
+
+def golden_is_there(recipe: Recipe, approval: Approval) -> bool:
+    """Tell whether the golden pictures are those of an approval."""
+    there = {name: file_sha256(path) for name, path in golden_files(recipe)}
+    return there == {picture.file: picture.sha256 for picture in approval.pictures}
+
+
+def withdrawn(project: Project, recipe: Recipe) -> frozenset[str]:
+    """Return the golden pictures that people took out of the project since, as `good/001.png`."""
+    removed = project.pictures("removed")
+    return frozenset(
+        picture.file
+        for picture in read_approval(recipe).pictures
+        if _is_removed(project, removed / Path(picture.file).name, picture.file, picture.sha256)
+    )
+
+
+def _is_removed(project: Project, path: Path, file: str, sha256: str) -> bool:
+    if (project.folder / file).is_file() or not path.is_file():
+        return False
+    return file_sha256(path) == sha256  # another picture may have had its name
+
+
+def _stage_folders(change: Change, recipe: Recipe) -> Recipe:
+    for label in LABELS:
+        change.path(f"golden/{label}")
+    return replace(recipe, folder=change.staging)
+
+
+def _copy_golden(recipe: Recipe, draft: Recipe, *, without: Container[str]) -> None:
+    """Copy the golden set and what was approved of it, but some pictures."""
+    for label in LABELS:
+        (draft.golden / label).mkdir(parents=True, exist_ok=True)
+    for name, path in golden_files(recipe):
+        if name not in without:
+            copy_file(path, draft.golden / name)
+    approval = read_approval(recipe)
+    kept = tuple(picture for picture in approval.pictures if picture.file not in without)
+    write_approval(draft, replace(approval, pictures=kept))
+
+
+def _master(recipe: Recipe) -> list[Image]:
+    return [read_image(path) for path in master_files(recipe)]
+
+
+def _copy_right(project: Project, judge: RecipeJudge, label: str, *, most: int, note: Note) -> int:
+    """Copy pictures from all over the folder whose verdict is right; return how many."""
+    folder = project.pictures("good" if label == "good" else "bad")
+    paths = images_in(folder)
+    step = max(1, len(paths) // most)
+    copied = 0
+    for path in [*paths[::step], *(p for i, p in enumerate(paths) if i % step)]:
+        if copied == most:
+            break
+        verdict = judge.score(read_image(path), name=path.name).verdict
+        right = verdict == "good" if label == "good" else is_alarming(verdict)
+        if not right:
+            note(f"{label}/{path.name}: judged {verdict}, so it is no golden picture")
+            continue
+        copy_file(path, judge.recipe.golden / label / path.name)
+        copied += 1
+    return copied
