@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.events": ("modelfile",),
     "runtime.station": ("runtime.events",),
     "runtime.backends": ("modelfile",),
+    "runtime.accelerators": ("runtime.backends",),
     "runtime.capture": ("runtime.events", "data.synthetic"),
     "runtime.scoring": ("runtime.backends", "runtime.capture"),
     "runtime.drift": ("runtime.events",),
