@@ -205,6 +205,7 @@ class Model:
         precision: str = ExportOptions.precision,
         calibrate: Data | None = None,
         backend: str = ExportOptions.backend,
+        split: bool = ExportOptions.split,
         channels: Channels = "rgb",
         allow_random_weights: bool = False,
         note: Note = ignore,
@@ -217,6 +218,8 @@ class Model:
         calibrate: good images to round and to compare on, as `fit` takes them; those of the fit
             will do. int8 and bf16 need some.
         backend: the session that int8 and bf16 are made for, "cpu" or "openvino".
+        split: also write part.backbone.onnx for an accelerator, and part.head.onnx, which
+            `edgeseg.runtime.open` runs behind it.
         channels: the order in `calibrate`, where it is arrays; "bgr" for OpenCV's.
         allow_random_weights: also export a model that means nothing, for a test.
         note: is told what was done; `print` will do.
@@ -230,7 +233,10 @@ class Model:
         if target.suffix != ".onnx":
             raise UsageError(f"{target}: expected a name ending in .onnx")
         options = ExportOptions(
-            precision=precision, backend=backend, allow_random_weights=allow_random_weights
+            precision=precision,
+            backend=backend,
+            split=split,
+            allow_random_weights=allow_random_weights,
         )
         with ExitStack() as stack:
             good = None
@@ -244,7 +250,7 @@ class Model:
                     variants=bool(config.variants),
                 )
                 good = stack.enter_context(opened)
-            export_onnx(
+            exported = export_onnx(
                 self.artefact,
                 target,
                 options=options,
@@ -253,6 +259,10 @@ class Model:
                 note=note,
                 progress=progress,
             )
+            if split:
+                from edgeseg.export.split_export import export_halves
+
+                export_halves(exported, self.artefact, good=good, note=note)
         return target
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.modelfile.metadata import ModelMetadata
 
 if TYPE_CHECKING:
+    from edgeseg.export.split_export import SplitExport
     from edgeseg.export.verify import Agreement
 
 ExportReport = dict[str, Any]  # plain values, for JSON
@@ -20,3 +21,4 @@ class Exported:
     metadata: ModelMetadata
     report: ExportReport
     agreements: "tuple[Agreement, ...]"
+    halves: "SplitExport | None" = None  # where they were asked for

@@ -57,7 +57,7 @@ def _print_operators(model: Path, *, as_json: bool) -> None:
     if model.suffix not in MODEL_SUFFIXES:
         raise UsageError(
             Setting("operators", True),
-            f": {model.name} has no graph yet; give the .onnx file that `edgeseg export` makes of it",
+            f": {model.name} has no graph yet; give the .onnx file of `edgeseg export`",
         )
     from edgeseg.runtime.accelerators.operator_report import describe_operators, operator_lines
 

@@ -25,6 +25,7 @@ class GraphCut:
     crossing: tuple[str, ...]  # tensors that come back
     tensors: tuple[GraphTensor, ...]  # the same, as far as the file has their shapes
     further: int  # operators behind the cut that it takes too
+    kinds: frozenset[str]  # of the operators that run on it
     stops: tuple[str, ...]  # the operators at which it ends
     refused: dict[str, int]  # operators that it does not take, by name
     unknown: dict[str, int]  # and those of which nothing public says whether it does
@@ -108,6 +109,7 @@ def cut_for(accelerator: Accelerator, outline: GraphOutline, places: list[str] |
         crossing=crossing,
         tensors=tuple(shapes[name] for name in crossing if name in shapes),
         further=len(inside - cut),
+        kinds=frozenset(outline.nodes[number].kind for number in cut),
         stops=tuple(stops),
         refused=count("no"),
         unknown=count("not known"),

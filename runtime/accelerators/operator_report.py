@@ -53,15 +53,17 @@ def operator_lines(facts: dict[str, Any]) -> Iterator[str]:
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     yield f"opset       {opsets}"
     yield f"input       {', '.join(f'{name} {text}' for name, text in facts['inputs'].items())}"
-    yield f"shapes      {'not fixed: ' + ', '.join(facts['dynamic']) if facts['dynamic'] else 'fixed'}"
+    dynamic = f"not fixed: {', '.join(facts['dynamic'])}" if facts["dynamic"] else "fixed"
+    yield f"shapes      {dynamic}"
     yield f"data types  {', '.join(facts['kinds'])}"
     most = f", the largest {largest['name']} {largest['tensor']}" if largest else ""
     yield f"constants   {constants['count']}, {size_text(constants['bytes'])}{most}"
     yield ""
     for row in facts["accelerators"]:
         yield row["verdict"]
-        for text in (*row["conditions"], *row["crossing"]):
-            yield f"  {text}"
+        yield from (f"  {text}" for text in row["conditions"])
+        if row["crossing"] and row["operators_there"] < row["operators"]:
+            yield f"  back come {'; '.join(row['crossing'])}"
     yield ""
     yield "from public documents; nothing was run on such hardware:"
     for row in facts["accelerators"]:
@@ -120,7 +122,6 @@ def _operators(outline: GraphOutline, places: list[str] | None) -> list[dict[str
 
 def _cut_facts(cut: GraphCut, outline: GraphOutline) -> dict[str, Any]:
     accelerator = cut.accelerator
-    kinds = {node.kind for node in outline.nodes}
     conditions = accelerator.conditions.items()
     return {
         "key": accelerator.key,
@@ -137,7 +138,7 @@ def _cut_facts(cut: GraphCut, outline: GraphOutline) -> dict[str, Any]:
         "bytes": cut.bytes,
         "refused": cut.refused,
         "unknown": cut.unknown,
-        "conditions": [f"{kind}: {text}" for kind, text in conditions if kind in kinds],
+        "conditions": [f"{kind}: {text}" for kind, text in conditions if kind in cut.kinds],
         "opsets": accelerator.opsets,
         "static": accelerator.static,
         "numbers": accelerator.numbers,
@@ -148,22 +149,25 @@ def _cut_facts(cut: GraphCut, outline: GraphOutline) -> dict[str, Any]:
 
 def verdict(cut: GraphCut, outline: GraphOutline) -> str:
     """Say in one sentence what runs where, and what has to change for it."""
-    return f"{cut.accelerator.name}: {'; '.join((_split_words(cut), *_obstacles(cut, outline)))}"
+    first = outline.inputs[0].sides[0] if outline.inputs and outline.inputs[0].sides else 1
+    per = "frame" if first == 1 else f"run of {first} frames"
+    words = (_split_words(cut, per=per), *_obstacles(cut, outline))
+    return f"{cut.accelerator.name}: {'; '.join(words)}"
 
 
-def _split_words(cut: GraphCut) -> str:
+def _split_words(cut: GraphCut, *, per: str) -> str:
     share = f"{cut.convolutions_there} of {cut.convolutions} convolutions"
     size = "an unknown size" if cut.bytes is None else size_text(cut.bytes)
     if cut.whole:
         return f"all {cut.operators} operators there; nothing to cut"
     if cut.at_taps:
-        return f"backbone ({share}) there, head here; {size} cross per run"
+        return f"backbone ({share}) there, head here; {size} cross per {per}"
     refused = [kind for kind in cut.stops if kind in cut.refused]
     why = "it does not take" if refused else "nothing public says whether it takes"
     stops = ", ".join((refused or list(cut.stops))[:_NAMED])
     if not cut.there:
         return f"none of it; {why} {stops}"
-    return f"its beginning ({share}) there; {why} {stops}; {size} cross per run"
+    return f"its beginning ({share}) there; {why} {stops}; {size} cross per {per}"
 
 
 def _obstacles(cut: GraphCut, outline: GraphOutline) -> Iterator[str]:
@@ -173,5 +177,5 @@ def _obstacles(cut: GraphCut, outline: GraphOutline) -> Iterator[str]:
     least, most = accelerator.opsets or (None, None)
     if not (least or 0) <= opset <= (most or opset):
         yield f"it takes opset {least or 'any'} to {most or 'any'}, and this is {opset}"
-    if {"DequantizeLinear", "MatMulInteger"}.intersection(cut.stops):
-        yield "its tool rounds by itself, so give it an fp32 export"
+    if not cut.at_taps and {"DequantizeLinear", "MatMulInteger"}.intersection(cut.stops):
+        yield "give it an fp32 export" + " or one with --for trt" * (accelerator.key == "tensorrt")

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from edgeseg.modelfile.seal import HASH_STATE
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
 from edgeseg.runtime.backends.onnx_outline import GraphTensor, read_outline
 from edgeseg.runtime.backends.onnx_properties import property_text
+from edgeseg.runtime.backends.split_facts import read_split
 
 Facts = dict[str, Any]  # plain values, for JSON and for print
 # The constants that only the quadratic form reads, as export/graph.py and precision/int8.py name
@@ -33,6 +35,11 @@ def _describe_onnx(path: Path) -> Facts:
     facts = _graph_facts(path) | {
         "size_bytes": path.stat().st_size + (weights.stat().st_size if weights.is_file() else 0)
     }
+    half = read_split(path)
+    if half is not None:
+        facts["split"] = asdict(half)
+    if half is not None and half.half == "backbone":
+        return facts | {"metadata": "in the other half, .head.onnx"}
     if metadata is None:
         return facts | {"metadata": "none: this file was not exported by edgeseg"}
     return facts | {"hash": HASH_STATE, "metadata": _readable(metadata)}

@@ -89,7 +89,7 @@ def read_outline(path: Path) -> GraphOutline:
     """Read the outline of a file; one without a graph, or damaged, is refused."""
     try:
         with path.open("rb") as file:
-            outline = _read(file)
+            outline = parse_outline(file)
     except (Malformed, ValueError) as error:  # also names that are not UTF-8
         raise RuntimeFailure(f"{path}: damaged graph ({error}); export it again") from None
     if not outline.nodes:  # an empty file is a valid message without anything in it
@@ -97,7 +97,8 @@ def read_outline(path: Path) -> GraphOutline:
     return outline
 
 
-def _read(file: BinaryIO) -> GraphOutline:
+def parse_outline(file: BinaryIO) -> GraphOutline:
+    """Read the outline of an open file; what is wrong with it is Malformed or a ValueError."""
     whole = [field for field in fields_of(file, 0, file.seek(0, io.SEEK_END)) if field.has_bytes]
     graphs = [field for field in whole if field.number == _GRAPH]
     parts: dict[int, list[Field]] = {}
