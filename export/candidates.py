@@ -178,17 +178,8 @@ class Trial:
             )
 
     def _frames(self, *, refitted: bool) -> VerificationFrames:
-        config = self.artefact.config
-        if not refitted:
-            return verification_frames(config, self.good, self.images)
-        images = self.images[: _frame_count(config, most=_MOST_DECIDED)]
-        planted = copies_with_defects(images, seed=self.artefact.config.seed)
-        return VerificationFrames(
-            images=np.concatenate([images, planted]),
-            source="good images, and copies of them with a planted defect",
-            planted=len(planted),
-            refitted=True,
-        )
+        choose = planted_frames if refitted else verification_frames
+        return choose(self.artefact.config, self.good, self.images)
 
     def _metadata(
         self, artefact: Artefact, *, outputs: Sequence[str], calibrated_in: str | None = None
@@ -241,6 +232,22 @@ def verification_frames(
     source = "synthetic images" if good is None else "calibration images"
     count = _frame_count(config, most=_MOST_VERIFIED)
     return VerificationFrames(images=images[:count], source=source)
+
+
+def planted_frames(
+    config: FitConfig, good: Dataset | None, images: NDArray[np.uint8] | None = None
+) -> VerificationFrames:
+    """Choose the frames that decisions are compared on: good ones, and copies with a defect."""
+    if images is None:
+        images = synthetic_frames(config) if good is None else calibration_frames(good, config)
+    images = images[: _frame_count(config, most=_MOST_DECIDED)]
+    planted = copies_with_defects(images, seed=config.seed)
+    return VerificationFrames(
+        images=np.concatenate([images, planted]),
+        source="good images, and copies of them with a planted defect",
+        planted=len(planted),
+        refitted=True,
+    )
 
 
 def _frame_count(config: FitConfig, *, most: int) -> int:

@@ -92,7 +92,7 @@ def _verify(
         session = open_session(head, SessionOptions(allow_random_weights=True))
         return agreement(
             variant_predictor(artefact.model()),
-            _predictor(session),
+            session_predictor(session),
             frames,
             backend="ONNX Runtime",
             thresholds=(threshold, threshold),
@@ -113,7 +113,8 @@ def _write(
     save_described(halves.head, head, metadata, beside=beside, note=note)
 
 
-def _predictor(session: Session) -> VariantPredictor:
+def session_predictor(session: Session) -> VariantPredictor:
+    """Return a session as a predictor of maps, scores and, where there are some, variants."""
     numbers = {name: number for number, name in enumerate(session.metadata.variants)}
 
     def predict(frames: NDArray[np.uint8]) -> VariantScores:

@@ -41,7 +41,7 @@ class HeadSession(Session):
         self._outputs = list(self.metadata.outputs)
 
     def _run(self, frames_nhwc: NDArray[np.uint8]) -> Outputs:
-        taps = _named_taps(self._backbone(frames_nhwc), self._facts.taps)
+        taps = named_taps(self._backbone(frames_nhwc), self._facts.taps)
         try:
             values = self._session.run(self._outputs, taps)
         except Exception as error:  # ONNX Runtime's own classes have no common base
@@ -65,7 +65,7 @@ def _other_half(model: Path, facts: SplitFacts, options: SessionOptions) -> RunB
     return run
 
 
-def _named_taps(
+def named_taps(
     values: Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]], taps: tuple[TapShape, ...]
 ) -> dict[str, NDArray[np.float32]]:
     """Name and check what a backbone gave: a mapping, or arrays in the order of its outputs."""
