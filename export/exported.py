@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 from edgeseg.modelfile.metadata import ModelMetadata
 
 if TYPE_CHECKING:
-    from edgeseg.export.split_export import SplitExport
     from edgeseg.export.verify import Agreement
 
 ExportReport = dict[str, Any]  # plain values, for JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitExport:
+    """Two halves of a model, and how they compare with the fitted one when they run in sequence."""
+
+    backbone: Path
+    head: Path
+    agreement: "Agreement"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,4 +29,4 @@ class Exported:
     metadata: ModelMetadata
     report: ExportReport
     agreements: "tuple[Agreement, ...]"
-    halves: "SplitExport | None" = None  # where they were asked for
+    halves: SplitExport | None = None  # where they were asked for

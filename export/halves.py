@@ -50,7 +50,7 @@ def halve_graph(proto: ModelProto) -> GraphHalves:
     }
     shapes = outline.tensors
     first, *taps = (replace(shapes[name], name=new) for name, new in names.items())
-    nodes = [_renamed(node, names) for node in proto.graph.node]
+    nodes = [_rename(node, names) for node in proto.graph.node]
     rest = set(range(len(nodes))) - inside - before
     backbone = _part(proto, [nodes[n] for n in sorted(inside)], inputs=[first], outputs=taps)
     backbone = check_graph(plain_pooling(backbone))
@@ -75,7 +75,7 @@ def add_facts(head: ModelProto, facts: SplitFacts) -> None:
     head.metadata_props.add(key=KEY, value=facts.to_json())
 
 
-def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+def _rename(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
     copy = NodeProto()
     copy.CopyFrom(node)
     for listed in (copy.input, copy.output):

@@ -1,6 +1,6 @@
 """Export a model in two verified halves: `edgeseg export --split`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from edgeseg.base.files import size_text, temporary_folder
 from edgeseg.base.progress import Note, ignore
 from edgeseg.data.datasets import Dataset
 from edgeseg.export.candidates import verification_frames
-from edgeseg.export.exported import Exported
+from edgeseg.export.exported import Exported, SplitExport
 from edgeseg.export.graph import is_large, set_metadata
 from edgeseg.export.halves import GraphHalves, add_facts, halve_graph
 from edgeseg.export.onnx_export import save_described
@@ -27,15 +27,6 @@ from edgeseg.runtime.backends.choose import open_session
 from edgeseg.runtime.backends.onnx_properties import property_text
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.runtime.backends.split_facts import HEAD_SUFFIX, backbone_path
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitExport:
-    """The two files, and how they compare with the fitted model when they run in sequence."""
-
-    backbone: Path
-    head: Path
-    agreement: Agreement
 
 
 def export_halves(
@@ -54,7 +45,7 @@ def export_halves(
             "size, k or rank"
         )
     halves = halve_graph(proto)
-    metadata = _stated(whole.path)
+    metadata = _read_metadata(whole.path)
     set_metadata(halves.head, metadata)
     add_facts(halves.head, halves.facts)
     frames = verification_frames(artefact.config, good)
@@ -100,7 +91,7 @@ def _verify(
         )
 
 
-def _stated(whole: Path) -> ModelMetadata:
+def _read_metadata(whole: Path) -> ModelMetadata:
     """Read what the whole graph says of itself; what was decided since stands in its sidecar."""
     metadata = ModelMetadata.from_json(property_text(whole) or "", source=str(whole))
     return replace(metadata, graph_sha256=None)  # a half gets its own

@@ -15,7 +15,7 @@ from edgeseg.runtime.backends.onnx_outline import GraphOutline, GraphTensor
 
 @dataclass(frozen=True, kw_only=True)
 class GraphCut:
-    """Where a graph is cut for an accelerator."""
+    """The place at which a graph is cut for an accelerator."""
 
     accelerator: Accelerator
     there: int  # operators that run on it, of so many

@@ -12,7 +12,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from edgeseg.export.graph import GraphOptions, ancestors, build_graph
 from edgeseg.export.halves import GraphHalves, halve_graph, plain_pooling
+from edgeseg.runtime.accelerators.cuts import cut_for
 from edgeseg.runtime.accelerators.sections import SECTIONS, sections
+from edgeseg.runtime.accelerators.tables import accelerators
 from edgeseg.runtime.backends.onnx_outline import parse_outline
 from edgeseg.runtime.backends.split_facts import KEY, split_sha256
 from tests.support.export_models import EDGE, SHORT, frames, run, traced
@@ -212,3 +214,16 @@ def test_a_pooling_is_written_as_one(
     )
     found = session(after.SerializeToString()).run(None, {"x": x})[0]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_who_takes_the_backbone_is_as_the_document_says(name: str) -> None:
+    outline = parse_outline(io.BytesIO(_whole(name).SerializeToString()))
+    cuts = {each.key: cut_for(each, outline, places(name)) for each in accelerators()}
+    whole = {key for key, cut in cuts.items() if cut.at_taps}
+    assert whole == ({"rknn", "qnn"} if name == "variants" else {"hailo", "rknn", "coral", "qnn"})
+    assert cuts["tensorrt"].whole
+    for key in whole:
+        assert [each.sides for each in cuts[key].tensors] == [
+            tap.shape for tap in halves(name).facts.taps
+        ]

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 import edgeseg
 from edgeseg.base.errors import RuntimeFailure, UsageError, VerificationError
 from edgeseg.export import split_export as api
-from edgeseg.export.exported import Exported
+from edgeseg.export.exported import Exported, SplitExport
 from edgeseg.export.halves import GraphHalves, halve_graph
 from edgeseg.export.onnx_export import export_onnx
 from edgeseg.export.options import ExportOptions
@@ -45,7 +45,7 @@ def whole(folder: Path) -> Exported:
     return export_onnx(artefact(SHORT), folder / "part.onnx", options=options)
 
 
-def split(folder: Path) -> api.SplitExport:
+def split(folder: Path) -> SplitExport:
     return export_halves(whole(folder), artefact(SHORT))
 
 

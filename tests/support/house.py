@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.run": ("runtime.settings", "runtime.recipes"),
     "runtime": ("runtime.scoring",),  # what programs on a device import: open
     "fitting": ("evaluation", "runtime.backends"),  # it fits through graphs too
-    "export": ("fitting",),
+    "export": ("fitting", "runtime.accelerators"),
     "api": ("export",),
     "teach": ("fitting", "runtime", "runtime.run"),
     "bench": ("api", "teach"),
