@@ -20,6 +20,7 @@ from edgeseg.runtime.backends.onnx_outline import GraphTensor, parse_outline
 from edgeseg.runtime.backends.split_facts import KEY, SplitFacts, TapShape, split_sha256
 
 _PIXELS, _TAP = "pixels", "tap_{}"
+_PREPARING = {"Cast", "Transpose", "Sub"}  # what stands in front of the first layer
 _OFFSET = "preprocess.offset"  # the constant that the graph subtracts from frames
 
 
@@ -38,10 +39,11 @@ def halve_graph(proto: ModelProto) -> GraphHalves:
     outline = parse_outline(io.BytesIO(data))
     places, links = sections(outline), NodeLinks(outline)
     constants = initializers(proto)
-    if places is None or _OFFSET not in constants:
-        raise ExportError("the graph has no backbone that could be cut off; report it")
-    inside = {number for number, place in enumerate(places) if place == BACKBONE}
-    before = {number for number, place in enumerate(places) if place == PREPROCESSING}
+    inside = {number for number, place in enumerate(places or ()) if place == BACKBONE}
+    before = {number for number, place in enumerate(places or ()) if place == PREPROCESSING}
+    kinds = {outline.nodes[number].kind for number in before}
+    if not inside or kinds != _PREPARING or _OFFSET not in constants:
+        raise ExportError("the graph has no backbone in fp32 that could be cut off; report it")
     (pixels,) = crossing_tensors(links, before)
     names = {pixels: _PIXELS}
     names |= {

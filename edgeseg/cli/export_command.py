@@ -192,6 +192,8 @@ def export(
         click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
     model = out.with_suffix(".plan") if engine else out
     note_stale(model, note)
+    if exported.halves is not None:
+        note_stale(exported.halves.head, note)
     note(
         f"wrote {model} ({size_text(model.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "

@@ -80,7 +80,8 @@ def read_split(model: Path, *, files: Files = DISK) -> SplitFacts | None:
 
 def backbone_path(head: Path) -> Path:
     """Return where the other half of a head lies: part.backbone.onnx beside part.head.onnx."""
-    return head.with_name(head.name.removesuffix(HEAD_SUFFIX) + BACKBONE_SUFFIX)
+    stem = head.name.removesuffix(".onnx").removesuffix(".head")  # people rename files
+    return head.with_name(stem + BACKBONE_SUFFIX)
 
 
 def split_sha256(file: BinaryIO) -> str:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from edgeseg.base.errors import ExportError
 from edgeseg.export.graph import GraphOptions, ancestors, build_graph
 from edgeseg.export.halves import GraphHalves, halve_graph, plain_pooling
 from edgeseg.runtime.accelerators.cuts import cut_for
@@ -227,3 +228,9 @@ def test_who_takes_the_backbone_is_as_the_document_says(name: str) -> None:
         assert [each.sides for each in cuts[key].tensors] == [
             tap.shape for tap in halves(name).facts.taps
         ]
+
+
+def test_a_graph_that_scales_its_input_is_not_cut() -> None:
+    """The file says one offset and no scale."""
+    with pytest.raises(ExportError, match="no backbone in fp32 that could be cut off"):
+        halve_graph(traced(PAPER, GraphOptions(fold_scale=False)))
