@@ -37,7 +37,7 @@ def _describe_onnx(path: Path) -> Facts:
     }
     half = read_split(path)
     if half is not None:
-        facts["split"] = asdict(half)
+        facts["split"] = json.loads(json.dumps(asdict(half)))  # lists, as JSON has them
     if half is not None and half.half == "backbone":
         return facts | {"metadata": "in the other half, .head.onnx"}
     if metadata is None:
