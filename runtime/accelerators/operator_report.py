@@ -61,6 +61,7 @@ def operator_lines(facts: dict[str, Any]) -> Iterator[str]:
     yield ""
     for row in facts["accelerators"]:
         yield row["verdict"]
+        yield f"  computes in {row['numbers']}; {row['remark']}"
         yield from (f"  {text}" for text in row["conditions"])
         if row["crossing"] and row["operators_there"] < row["operators"]:
             yield f"  back come {'; '.join(row['crossing'])}"

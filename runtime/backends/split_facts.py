@@ -94,8 +94,8 @@ def backbone_of(head: Path, facts: SplitFacts) -> bytes:
     path = backbone_path(head)
     if not path.is_file():
         raise RuntimeFailure(
-            f"{head}: {path.name}, its other half, is not beside it; copy both, or give the "
-            "function that runs it: edgeseg.runtime.open(head, backbone=run)"
+            f"{head}: {path.name}, its other half, is not beside it; copy both, or give "
+            "edgeseg.runtime.open the function that runs it"
         )
     data = path.read_bytes()
     try:
