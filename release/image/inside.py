@@ -66,10 +66,9 @@ class Inside:
         """What to start here so that the image's entry point, or another, runs with these words."""
         uid = self.config["User"].partition(":")[0]
         start = entrypoint or tuple(self.config["Entrypoint"])
-        settings = [*self.config["Env"], "OMP_NUM_THREADS=2"]
         enter = [
             f"--root={self.root}", f"--wd={self.config['WorkingDir']}", "--",
-            "/usr/bin/python3.11", "-c", _EXEC, json.dumps(settings), *start, *words,
+            "/usr/bin/python3.11", "-c", _EXEC, json.dumps(self.config["Env"]), *start, *words,
         ]  # fmt: skip
         drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
         if self.cpu is None:

@@ -1,0 +1,107 @@
+"""Tables of release/image/arm64.py: scores and verdicts on aarch64 beside those on x86."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+_COMMAND = "python release/image/arm64.py --data DATA/bottle --out bench/results/arm64 --work WORK"
+_Results = dict[str, Any]
+
+
+def write_report(out: Path, results: _Results, images: list[dict[str, Any]]) -> Path:
+    """report.json has every score; report.md compares."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(
+        json.dumps({"results": results, "images": images}, indent=1) + "\n", encoding="utf-8"
+    )
+    report = out / "report.md"
+    report.write_text("\n".join(_lines(results, images)) + "\n", encoding="utf-8")
+    return report
+
+
+def compare(here: _Results, there: _Results) -> dict[str, Any]:
+    """How far apart scores are, absolutely and as a share of the threshold; whose verdicts agree."""
+    apart = [abs(a - b) for a, b in zip(here["scores"], there["scores"], strict=True)]
+    same = [a == b for a, b in zip(here["verdicts"], there["verdicts"], strict=True)]
+    return {
+        "largest": max(apart),
+        "share": max(apart) / there["threshold"],
+        "same": sum(same),
+        "of": len(same),
+        "thresholds": (there["threshold"], here["threshold"]),
+    }
+
+
+def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
+    x86, arm = results["x86"], results["cortex-a76"]
+    told = [
+        "# aarch64 beside x86",
+        "",
+        f"`{_COMMAND}` at commit {results['commit']['commit']}.",
+        "aarch64 is emulated (qemu-user), x86 is this computer; both run the image of",
+        "`python release/image/build.py`, with the packages of release/device.lock, as they are.",
+        "Nothing is timed: emulation says nothing of speed. /proc/cpuinfo inside names the emulated",
+        "processor; where it shows that of the host, ONNX Runtime does not start under emulation.",
+        "",
+        "```",
+        *[line.rstrip() for line in arm["doctor"].splitlines() if "✓" in line][:12],
+        "```",
+        "",
+        "## Scores",
+        "",
+        "cortex-a76 has dot products, cortex-a72 has not. Largest difference of a score from x86 in",
+        "the same backend, also as a share of the threshold; pictures with the same verdict.",
+        "",
+        "| model | backend | a76: largest | share | verdicts | a72: largest | share | verdicts |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key, there in x86["streams"].items():
+        model, backend = key.split()
+        cells = [
+            _cells(compare(results[cpu]["streams"][key], there))
+            for cpu in ("cortex-a76", "cortex-a72")
+        ]
+        told.append(f"| {model} | {backend} | {' | '.join(cells)} |")
+    told += ["", "## int8 after `edgeseg calibrate` on each computer", ""]
+    told += ["| model | backend | threshold x86 | a76 | largest | share | verdicts |"]
+    told += ["| --- | --- | --- | --- | --- | --- | --- |"]
+    for key, there in x86["calibrated"].items():
+        model, backend = key.split()
+        found = compare(arm["calibrated"][key], there)
+        first, second = found["thresholds"]
+        told.append(f"| {model} | {backend} | {first:.4f} | {second:.4f} | {_cells(found)} |")
+    told += ["", "## What else ran", "", "| step | x86 | aarch64 |", "| --- | --- | --- |"]
+    told += [f"| {step} | {a} | {b} |" for step, a, b in _steps(x86, arm)]
+    told += ["", "## Images", "", "| image | layer | packed MB | unpacked MB |"]
+    told += ["| --- | --- | --- | --- |"]
+    for image in images:
+        for layer in image["layers"]:
+            sizes = f"{layer['packed_mb']} | {layer['unpacked_mb']}"
+            told.append(f"| {image['architecture']} | {layer['what']} | {sizes} |")
+    return told
+
+
+def _cells(found: dict[str, Any]) -> str:
+    return f"{found['largest']:.2g} | {found['share']:.2%} | {found['same']} of {found['of']}"
+
+
+def _steps(x86: _Results, arm: _Results) -> list[tuple[str, str, str]]:
+    taught = compare(arm["teach"], x86["teach"])
+    predicted = max(
+        abs(a - b) for a, b in zip(arm["predict"]["score"], x86["predict"]["score"], strict=True)
+    )
+    verdicts = arm["predict"]["verdict"] == x86["predict"]["verdict"]
+    return [
+        (
+            "predict, without torch",
+            "the reference",
+            f"{predicted:.2g} apart, " + ("the same verdicts" if verdicts else "other verdicts"),
+        ),
+        ("teach, without torch: threshold", *(f"{value:.4f}" for value in taught["thresholds"])),
+        (
+            "teach: scores",
+            "the reference",
+            f"{taught['largest']:.2g} apart, {taught['same']} of {taught['of']} verdicts the same",
+        ),
+        *[(f"station: {key}", str(x86["line"][key]), str(arm["line"][key])) for key in arm["line"]],
+    ]
