@@ -23,9 +23,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
 from arm64_report import write_report
-from build import build_image
+from build import BASE, build_image
 from dist import commit_time, git
 from inside import Inside, unpack, what_is_missing
 
@@ -70,13 +71,12 @@ def main() -> None:
 def make_models(data: Path, shared: Path) -> None:
     """Fit, export and verify here; what is judged and calibrated on was not fitted."""
     good = sorted((data / "train/good").iterdir())
+    kinds = (sorted(kind.iterdir()) for kind in (data / "test").iterdir())
+    judged = [picture for kind in kinds for picture in kind[:JUDGED]]
     for folder, pictures in (
         ("good", good[:FITTED]),
         ("later", good[FITTED : FITTED + CALIBRATED]),
-        (
-            "pictures",
-            [p for kind in (data / "test").iterdir() for p in sorted(kind.iterdir())[:JUDGED]],
-        ),
+        ("pictures", judged),
     ):
         (shared / folder).mkdir(parents=True, exist_ok=True)
         for number, path in enumerate(sorted(pictures)):
@@ -100,7 +100,7 @@ def make_inside(work: Path, arch: str, name: str, cpu: str | None) -> Inside:
     """The unpacked image, built if it is not there."""
     archive = work / f"{arch}.oci.tar"
     if not archive.is_file():
-        image = build_image(arch, archive, lists=("base",), epoch=commit_time())
+        image = build_image(arch, archive, lists=BASE, epoch=commit_time())
         (work / f"image-{arch}.json").write_text(json.dumps(image), encoding="utf-8")
     shutil.rmtree(work / name, ignore_errors=True)
     return unpack(archive, work / name, cpu=cpu or "cortex-a76")

@@ -20,7 +20,7 @@ def write_report(out: Path, results: _Results, images: list[dict[str, Any]]) -> 
 
 
 def compare(here: _Results, there: _Results) -> dict[str, Any]:
-    """How far apart scores are, absolutely and as a share of the threshold; whose verdicts agree."""
+    """How far scores are apart, also as a share of the threshold, and how many verdicts agree."""
     apart = [abs(a - b) for a, b in zip(here["scores"], there["scores"], strict=True)]
     same = [a == b for a, b in zip(here["verdicts"], there["verdicts"], strict=True)]
     return {
@@ -40,8 +40,8 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
         f"`{_COMMAND}` at commit {results['commit']['commit']}.",
         "aarch64 is emulated (qemu-user), x86 is this computer; both run the image of",
         "`python release/image/build.py`, with the packages of release/device.lock, as they are.",
-        "Nothing is timed: emulation says nothing of speed. /proc/cpuinfo inside names the emulated",
-        "processor; where it shows that of the host, ONNX Runtime does not start under emulation.",
+        "Nothing is timed: emulation says nothing of speed. /proc/cpuinfo inside describes the",
+        "emulated processor: with that of the host, ONNX Runtime does not start under emulation.",
         "",
         "```",
         *[line.rstrip() for line in arm["doctor"].splitlines() if "✓" in line][:12],
@@ -49,8 +49,8 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
         "",
         "## Scores",
         "",
-        "cortex-a76 has dot products, cortex-a72 has not. Largest difference of a score from x86 in",
-        "the same backend, also as a share of the threshold; pictures with the same verdict.",
+        "cortex-a76 has dot products, cortex-a72 has not. Largest difference of a score from x86",
+        "in the same backend, also as a share of the threshold; pictures with the same verdict.",
         "",
         "| model | backend | a76: largest | share | verdicts | a72: largest | share | verdicts |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -86,22 +86,21 @@ def _cells(found: dict[str, Any]) -> str:
 
 
 def _steps(x86: _Results, arm: _Results) -> list[tuple[str, str, str]]:
-    taught = compare(arm["teach"], x86["teach"])
-    predicted = max(
-        abs(a - b) for a, b in zip(arm["predict"]["score"], x86["predict"]["score"], strict=True)
-    )
-    verdicts = arm["predict"]["verdict"] == x86["predict"]["verdict"]
-    return [
-        (
-            "predict, without torch",
-            "the reference",
-            f"{predicted:.2g} apart, " + ("the same verdicts" if verdicts else "other verdicts"),
-        ),
-        ("teach, without torch: threshold", *(f"{value:.4f}" for value in taught["thresholds"])),
-        (
-            "teach: scores",
-            "the reference",
-            f"{taught['largest']:.2g} apart, {taught['same']} of {taught['of']} verdicts the same",
-        ),
-        *[(f"station: {key}", str(x86["line"][key]), str(arm["line"][key])) for key in arm["line"]],
+    alone = [
+        {"scores": r["predict"]["score"], "verdicts": r["predict"]["verdict"], "threshold": 1.0}
+        for r in (arm, x86)
     ]
+    rows = [
+        (f"{step}, without torch", "the reference", _agreement(compare(here, there)))
+        for step, here, there in (("predict", *alone), ("teach", arm["teach"], x86["teach"]))
+    ]
+    thresholds = [f"{result['teach']['threshold']:.4f}" for result in (x86, arm)]
+    rows.append(("teach: threshold", *thresholds))
+    rows += [
+        (f"station: {key}", str(x86["line"][key]), str(arm["line"][key])) for key in arm["line"]
+    ]
+    return rows
+
+
+def _agreement(found: dict[str, Any]) -> str:
+    return f"{found['largest']:.2g} apart, {found['same']} of {found['of']} verdicts the same"

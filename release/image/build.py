@@ -6,8 +6,9 @@ service.
 
 Needs Python 3.11, which is the image's own, mmdebstrap and the package index. Nothing of the image
 runs while it is built, so that any computer builds it for both. Two layers: Debian's packages
-(base.packages, and gstreamer.packages with --gstreamer), and what release/device.lock pins with
-edgeseg. No shell and no package manager are in it; what is, stands in /var/lib/dpkg/status.d.
+(python.packages, cameras.packages, and gstreamer.packages with --gstreamer), and what
+release/device.lock pins with edgeseg. No package manager is in it, and without GStreamer no shell;
+what is, stands in /var/lib/dpkg/status.d.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
 from dist import REPO, build, commit_time, digest, locked_backend
 from oci import Layer, write_archive, write_layer
 
@@ -32,6 +34,7 @@ from edgeseg import __version__
 HERE = Path(__file__).parent
 SUITE, GLIBC = "bookworm", 36  # its glibc is 2.36: wheels for a later one do not run
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+BASE = ("python", "cameras")  # lists of packages
 SITE = "usr/local/lib/python3.11/dist-packages"
 USER = 65532
 # Unhealthy when no frame was scored for --stale-after seconds, if the page is served on 8080.
@@ -63,8 +66,9 @@ _DROPPED = (
     "dev", "etc/apt", "etc/cron.daily", "etc/dpkg", "etc/fstab", "etc/hostname", "etc/logrotate.d",
     "etc/resolv.conf", "bin/tar", "usr/bin/dpkg*", "usr/sbin/start-stop-daemon",
     "usr/share/locale", "usr/share/man", "usr/share/lintian", "usr/share/info", "usr/share/icons",
-    "usr/share/perl*", "usr/share/dpkg", "usr/lib/*/gconv", "usr/lib/*/perl*", "usr/bin/perl*", "usr/lib/dpkg",
-    "var/cache", "var/lib/apt", "var/log", "var/lib/dpkg/[!s]*", "var/lib/dpkg/status",
+    "usr/share/perl*", "usr/share/dpkg", "usr/lib/*/gconv", "usr/lib/*/perl*", "usr/bin/perl*",
+    "usr/lib/dpkg", "var/cache", "var/lib/apt", "var/log", "var/lib/dpkg/[!s]*",
+    "var/lib/dpkg/status",
 )  # fmt: skip
 # What a control file says of each package stays, as image scanners read it.
 _KEEP_STATUS = (
@@ -91,7 +95,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     kind = "-gstreamer" if given.gstreamer else ""
     name = f"edgeseg-{__version__}-{given.arch}{kind}"
-    lists = ("base", "gstreamer") if given.gstreamer else ("base",)
+    lists = (*BASE, "gstreamer") if given.gstreamer else BASE
     asked: dict[str, Any] = {"lists": lists, "epoch": commit_time()}
     image = build_image(given.arch, given.out / f"{name}.oci.tar", **asked)
     if given.check:

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,13 +44,12 @@ class Layer:
 def write_layer(folder: Path, target: Path, *, epoch: int, comment: str) -> Layer:
     """Pack all of a folder."""
     digest = hashlib.sha256()
-    with target.open("wb") as file:
-        # Without a name and a time in its header, and at a fixed level.
-        with gzip.GzipFile("", "wb", 6, fileobj=file, mtime=0) as packed:
-            tee = _Tee(packed, digest)
-            with tarfile.open(fileobj=tee, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-                for path in sorted(folder.rglob("*")):
-                    _add(tar, path, path.relative_to(folder).as_posix(), epoch=epoch)
+    # Without a name and a time in its header, and at a fixed level.
+    with target.open("wb") as file, gzip.GzipFile("", "wb", 6, fileobj=file, mtime=0) as packed:
+        tee = _Tee(packed, digest)
+        with tarfile.open(fileobj=tee, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            for path in sorted(folder.rglob("*")):
+                _add(tar, path, path.relative_to(folder).as_posix(), epoch=epoch)
     return Layer(
         blob=_blob(target, f"{_MEDIA}.layer.v1.tar+gzip"),
         diff_id=f"sha256:{digest.hexdigest()}",
@@ -159,7 +157,7 @@ def _blob(path: Path, media_type: str) -> Blob:
     with path.open("rb") as file:
         while part := file.read(1 << 20):
             digest.update(part)
-    size = os.path.getsize(path)
+    size = path.stat().st_size
     return Blob(path=path, media_type=media_type, digest=f"sha256:{digest.hexdigest()}", size=size)
 
 
