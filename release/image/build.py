@@ -37,6 +37,7 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 BASE = ("python", "cameras")  # lists of packages
 SITE = "usr/local/lib/python3.11/dist-packages"
 USER = 65532
+OWNED = {"var/lib/edgeseg": USER}  # a new volume takes its owner from here
 # Unhealthy when no frame was scored for --stale-after seconds, if the page is served on 8080.
 HEALTH = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/healthz', timeout=5)"
 CONFIG: dict[str, Any] = {
@@ -118,7 +119,13 @@ def build_image(arch: str, target: Path, *, lists: tuple[str, ...], epoch: int) 
         put_device(arch, device, epoch=epoch)
         print(f"{arch}: packing", file=sys.stderr)
         layers = [
-            write_layer(folder, Path(scratch) / f"{folder.name}.tar.gz", epoch=epoch, comment=what)
+            write_layer(
+                folder,
+                Path(scratch) / f"{folder.name}.tar.gz",
+                epoch=epoch,
+                comment=what,
+                owners=OWNED,
+            )
             for folder, what in ((debian, f"Debian {SUITE}"), (device, f"edgeseg {__version__}"))
         ]
         image = write_archive(
@@ -166,6 +173,7 @@ def put_debian(arch: str, folder: Path, *, packages: list[str]) -> None:
             _remove(path)
     for name in ("dev", "proc", "sys", "tmp", "run"):  # what is mounted needs a place
         (folder / name).mkdir(exist_ok=True)
+    (folder / "tmp").chmod(0o1777)
     _compile(folder, folder / "usr/lib/python3.11")
 
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,18 @@ class Layer:
     comment: str
 
 
-def write_layer(folder: Path, target: Path, *, epoch: int, comment: str) -> Layer:
-    """Pack all of a folder."""
+def write_layer(
+    folder: Path, target: Path, *, epoch: int, comment: str, owners: Mapping[str, int]
+) -> Layer:
+    """Pack all of a folder. What `owners` does not name belongs to root."""
     digest = hashlib.sha256()
     # Without a name and a time in its header, and at a fixed level.
     with target.open("wb") as file, gzip.GzipFile("", "wb", 6, fileobj=file, mtime=0) as packed:
         tee = _Tee(packed, digest)
         with tarfile.open(fileobj=tee, mode="w|", format=tarfile.PAX_FORMAT) as tar:
             for path in sorted(folder.rglob("*")):
-                _add(tar, path, path.relative_to(folder).as_posix(), epoch=epoch)
+                name = path.relative_to(folder).as_posix()
+                _add(tar, path, name, epoch=epoch, owner=owners.get(name, 0))
     return Layer(
         blob=_blob(target, f"{_MEDIA}.layer.v1.tar+gzip"),
         diff_id=f"sha256:{digest.hexdigest()}",
@@ -128,21 +132,21 @@ class _Tee:
         return self._file.write(data)
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str, *, epoch: int) -> None:
+def _add(tar: tarfile.TarFile, path: Path, name: str, *, epoch: int, owner: int = 0) -> None:
     entry = tar.gettarinfo(path, arcname=name)
     if entry.islnk():  # one inode twice is how this computer stores it, not what the image is
         entry = tarfile.TarInfo(name)
         entry.mode, entry.size = path.stat().st_mode & 0o7777, path.stat().st_size
     if entry.isreg():
         with path.open("rb") as file:
-            tar.addfile(_levelled(entry, epoch, entry.size), file)
+            tar.addfile(_levelled(entry, epoch, entry.size, owner), file)
     else:
-        tar.addfile(_levelled(entry, epoch, 0))
+        tar.addfile(_levelled(entry, epoch, 0, owner))
 
 
-def _levelled(entry: tarfile.TarInfo, epoch: int, size: int) -> tarfile.TarInfo:
+def _levelled(entry: tarfile.TarInfo, epoch: int, size: int, owner: int = 0) -> tarfile.TarInfo:
     entry.mtime, entry.size, entry.uname, entry.gname = epoch, size, "", ""
-    entry.uid = entry.gid = 0
+    entry.uid = entry.gid = owner
     if entry.issym():
         entry.mode = 0o777
     elif entry.isdir():

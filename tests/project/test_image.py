@@ -52,7 +52,9 @@ def fill(folder: Path, names: list[str], *, second: int) -> Path:
 
 def archive_of(modules: dict[str, ModuleType], folder: Path, target: Path) -> Path:
     oci, build = modules["oci"], modules["build"]
-    layer = oci.write_layer(folder, target.with_suffix(".gz"), epoch=7, comment="files")
+    layer = oci.write_layer(
+        folder, target.with_suffix(".gz"), epoch=7, comment="files", owners={"b": 9}
+    )
     told = {
         "architecture": "arm64",
         "tag": "edgeseg:1",
@@ -108,7 +110,7 @@ def test_every_digest_of_the_archive_is_that_of_its_content(archive: Path) -> No
     assert {older["Config"], *older["Layers"]} <= set(files)
 
 
-def test_a_layer_belongs_to_root_and_nobody_else_may_write(
+def test_a_layer_belongs_to_root_but_for_what_is_named_and_others_may_not_write(
     modules: dict[str, ModuleType], archive: Path, tmp_path: Path
 ) -> None:
     inside = modules["inside"].unpack(archive, tmp_path / "unpacked")
@@ -123,7 +125,9 @@ def test_a_layer_belongs_to_root_and_nobody_else_may_write(
     with tarfile.open(tmp_path / "layer") as tar:
         members = tar.getmembers()
     assert [m.name for m in members] == sorted(m.name for m in members)
-    assert {(m.uid, m.gid, m.uname, m.mtime) for m in members} == {(0, 0, "", 7)}
+    assert {(m.uid, m.gid) for m in members if m.name != "b"} == {(0, 0)}
+    assert next((m.uid, m.gid) for m in members if m.name == "b") == (9, 9)
+    assert {(m.uname, m.mtime) for m in members} == {("", 7)}
     assert not [m.name for m in members if m.mode & 0o022 and not m.issym()]
 
 
@@ -147,6 +151,10 @@ def test_the_image_does_not_run_as_root_and_writes_to_volumes_alone(
     assert set(config["Volumes"]) == {settings["HOME"], "/tmp"}
     assert config["WorkingDir"] == settings["HOME"]
     assert settings["EDGESEG_STATE"].startswith(settings["HOME"])
+    owner = int(config["User"].partition(":")[0])
+    assert {f"/{place}": user for place, user in modules["build"].OWNED.items()} == {
+        settings["HOME"]: owner
+    }
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (None, False)])
