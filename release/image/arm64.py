@@ -36,6 +36,20 @@ BACKENDS = ("cpu", "openvino")
 # With dot products (Raspberry Pi 5, Jetson Orin) and without (Raspberry Pi 4).
 PROCESSORS = {"x86": None, "cortex-a76": "cortex-a76", "cortex-a72": "cortex-a72"}
 TAUGHT = BACKBONES[0]
+# Scores of a graph with ONNX Runtime's kernels for integers, and by the same integers in floats.
+_KERNELS = """
+import json, sys
+from pathlib import Path
+import cv2, onnxruntime as ort
+options = [ort.SessionOptions() for _ in range(2)]
+options[1].graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+sessions = [ort.InferenceSession(sys.argv[1], each, ["CPUExecutionProvider"]) for each in options]
+entry = sessions[0].get_inputs()[0]
+for path in sorted(Path("pictures").iterdir()):
+    frame = cv2.resize(cv2.imread(str(path)), entry.shape[2:0:-1], interpolation=cv2.INTER_AREA)
+    feed = {entry.name: frame[None, ..., ::-1].copy()}
+    print(json.dumps([float(each.run(["score"], feed)[0].ravel()[0]) for each in sessions]))
+"""
 FITTED, CALIBRATED, JUDGED = 40, 24, 3  # pictures: for the fit, for calibrate, of each kind
 
 
@@ -116,6 +130,7 @@ def run_all(inside: Inside) -> dict[str, Any]:
             f"{model} {backend}": calibrate(inside, model, backend)
             for model, backend in product((f"{b}-int8" for b in BACKBONES), BACKENDS)
         },
+        "kernels": {f"{b}-int8": kernels(inside, f"{b}-int8.onnx") for b in BACKBONES},
         "teach": teach(inside),
         "line": ask_station(inside),
     }
@@ -166,6 +181,14 @@ def calibrate(inside: Inside, model: str, backend: str) -> dict[str, Any]:
     subprocess.run(["chown", "-R", inside.config["User"], inside.volume], check=True)
     edgeseg(inside, "calibrate", f"{copy}.onnx", "later", "--backend", backend, "--threads", "1")
     return stream(inside, f"{copy}.onnx", backend)
+
+
+def kernels(inside: Inside, model: str) -> list[list[float]]:
+    """Score each picture twice: with kernels for integers, and without."""
+    done = inside.run(model, entrypoint=("python3.11", "-c", _KERNELS))
+    if done.returncode != 0:
+        sys.exit(f"{model}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def teach(inside: Inside) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
         found = compare(arm["calibrated"][key], there)
         first, second = found["thresholds"]
         told.append(f"| {model} | {backend} | {first:.4f} | {second:.4f} | {_cells(found)} |")
+    told += _kernel_lines(x86["kernels"], arm["kernels"])
     told += ["", "## What else ran", "", "| step | x86 | aarch64 |", "| --- | --- | --- |"]
     told += [f"| {step} | {a} | {b} |" for step, a, b in _steps(x86, arm)]
     told += ["", "## Images", "", "| image | layer | packed MB | unpacked MB |"]
@@ -79,6 +80,24 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
             sizes = f"{layer['packed_mb']} | {layer['unpacked_mb']}"
             told.append(f"| {image['architecture']} | {layer['what']} | {sizes} |")
     return told
+
+
+def _kernel_lines(x86: dict[str, Any], arm: dict[str, Any]) -> list[str]:
+    """Where int8 differs: between kinds of kernels on one processor, or between processors."""
+    lines = ["", "## Why int8 differs", ""]
+    lines += [
+        "Largest difference of a score in ONNX Runtime. With kernels for integers: as it runs."
+    ]
+    lines += ["Without: the graph's own quantised numbers in floats, optimisation off.", ""]
+    lines += ["| model | x86 to a76, with | x86 to a76, without | with to without, x86 | a76 |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for model, here in x86.items():
+        there = arm[model]
+        pairs = list(zip(here, there, strict=True))
+        across = [max(abs(a[n] - b[n]) for a, b in pairs) for n in (0, 1)]
+        within = [max(abs(a - b) for a, b in rows) for rows in (here, there)]
+        lines.append(f"| {model} | {' | '.join(f'{each:.2g}' for each in across + within)} |")
+    return lines
 
 
 def _cells(found: dict[str, Any]) -> str:
