@@ -9,7 +9,9 @@ what inside.py and build.py need, torch, and an hour; nothing of it is timed.
 
 import argparse
 import json
+import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -46,7 +48,7 @@ options[1].graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
 sessions = [ort.InferenceSession(sys.argv[1], each, ["CPUExecutionProvider"]) for each in options]
 entry = sessions[0].get_inputs()[0]
 for path in sorted(Path("pictures").iterdir()):
-    frame = cv2.resize(cv2.imread(str(path)), entry.shape[2:0:-1], interpolation=cv2.INTER_AREA)
+    frame = cv2.resize(cv2.imread(str(path)), tuple(entry.shape[2:0:-1]))
     feed = {entry.name: frame[None, ..., ::-1].copy()}
     print(json.dumps([float(each.run(["score"], feed)[0].ravel()[0]) for each in sessions]))
 """
@@ -206,7 +208,7 @@ def ask_station(inside: Inside) -> dict[str, Any]:
         "--source", "synthetic:fps=2,height=256,width=256", "--trigger", "modbus",
         "--trigger-timeout", "60", "--modbus", str(modbus), "--serve", str(page),
     )  # fmt: skip
-    with _started(inside.command(*words)) as alive:
+    with _stopped_at_the_end(inside.command(*words)) as alive:
         url = f"http://127.0.0.1:{page}"
         _until(alive, lambda: _http(f"{url}/healthz") == 200)
         plc = _Plc(modbus)
@@ -248,22 +250,25 @@ class _Plc:
 
 
 @contextmanager
-def _started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    running = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+def _stopped_at_the_end(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start the station, and end it as a container service would."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    running = subprocess.Popen(command, text=True, **quiet)
     try:
         yield running
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGTERM)  # unshare itself does not listen
+        if running.wait(timeout=300) != 0:
+            sys.exit(f"the station did not end well: {running.communicate()[1][-2000:]}")
     finally:
-        running.terminate()
-        running.wait()
+        running.kill()
 
 
 def _until(running: subprocess.Popen[str], holds: Any, *, within_s: float = 600) -> None:
     end = time.monotonic() + within_s
     while not holds():
         if running.poll() is not None or time.monotonic() > end:
-            running.terminate()
+            running.kill()
             sys.exit(f"the station did not answer: {running.communicate()[1][-2000:]}")
         time.sleep(0.5)
 
