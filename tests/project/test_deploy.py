@@ -102,4 +102,4 @@ def test_images_install_from_the_locks_alone(name: str, lock: str) -> None:
     for line in installs[:2]:
         assert "--require-hashes" in line
     assert "--no-deps --no-build-isolation /source" in installs[2], "the checkout itself"
-    assert 'ENTRYPOINT ["edgeseg", "stream"]' in text
+    assert 'ENTRYPOINT ["edgeseg"]' in text

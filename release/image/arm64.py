@@ -1,0 +1,298 @@
+"""Run the device install on aarch64 by emulation, and the same on x86, on the same pictures.
+
+    python release/image/arm64.py --data DATA/bottle --out bench/results/arm64 --work FOLDER
+
+Both run in images of build.py: the same Debian, the same locks, the same commands. Models are
+fitted and exported here, from good pictures of a folder that is laid out as MVTec AD's. Needs
+what inside.py and build.py need, torch, and an hour; nothing of it is timed.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+from arm64_report import write_report
+from build import BASE, build_image
+from dist import commit_time, git
+from inside import Inside, unpack, what_is_missing
+
+BACKBONES = ("mobilenet_v3_small", "efficientnet_lite1")
+PRECISIONS = ("fp32", "int8")
+BACKENDS = ("cpu", "openvino")
+# With dot products (Raspberry Pi 5, Jetson Orin) and without (Raspberry Pi 4).
+PROCESSORS = {"x86": None, "cortex-a76": "cortex-a76", "cortex-a72": "cortex-a72"}
+TAUGHT = BACKBONES[0]
+# Scores of a graph with ONNX Runtime's kernels for integers, and by the same integers in floats.
+_KERNELS = """
+import json, sys
+from pathlib import Path
+import cv2, onnxruntime as ort
+options = [ort.SessionOptions() for _ in range(2)]
+options[1].graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+sessions = [ort.InferenceSession(sys.argv[1], each, ["CPUExecutionProvider"]) for each in options]
+entry = sessions[0].get_inputs()[0]
+for path in sorted(Path("pictures").iterdir()):
+    frame = cv2.resize(cv2.imread(str(path)), tuple(entry.shape[2:0:-1]))
+    feed = {entry.name: frame[None, ..., ::-1].copy()}
+    print(json.dumps([float(each.run(["score"], feed)[0].ravel()[0]) for each in sessions]))
+"""
+FITTED, CALIBRATED, JUDGED = 40, 24, 3  # pictures: for the fit, for calibrate, of each kind
+
+
+def main() -> None:
+    """Models, images, runs, report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a category, as MVTec AD's")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the report")
+    parser.add_argument("--work", type=Path, required=True, help="folder for images and models")
+    given = parser.parse_args()
+    missing = what_is_missing(emulate=True)
+    if missing:
+        sys.exit(missing)
+    work = given.work.resolve()
+    shared = work / "shared"
+    if not (shared / "done").is_file():  # models that are there are taken again
+        make_models(given.data, shared)
+    results: dict[str, dict[str, Any]] = {}
+    for name, cpu in PROCESSORS.items():
+        kept = work / f"{name}.json"
+        if not kept.is_file():
+            inside = make_inside(work, "arm64" if cpu else "amd64", name, cpu)
+            shutil.copytree(shared, inside.volume, dirs_exist_ok=True)
+            subprocess.run(["chown", "-R", inside.config["User"], inside.volume], check=True)
+            done = run_all(inside) if name != "cortex-a72" else {"streams": streams(inside)}
+            kept.write_text(json.dumps(done), encoding="utf-8")
+        results[name] = json.loads(kept.read_text(encoding="utf-8"))
+    results["commit"] = {"commit": git("rev-parse", "--short", "HEAD").strip()}
+    images = [json.loads(path.read_text()) for path in sorted(work.glob("image-*.json"))]
+    print(f"wrote {write_report(given.out, results, images)}")
+
+
+def make_models(data: Path, shared: Path) -> None:
+    """Fit, export and verify here; what is judged and calibrated on was not fitted."""
+    good = sorted((data / "train/good").iterdir())
+    kinds = (sorted(kind.iterdir()) for kind in (data / "test").iterdir())
+    judged = [picture for kind in kinds for picture in kind[:JUDGED]]
+    for folder, pictures in (
+        ("good", good[:FITTED]),
+        ("later", good[FITTED : FITTED + CALIBRATED]),
+        ("pictures", judged),
+    ):
+        (shared / folder).mkdir(parents=True, exist_ok=True)
+        for number, path in enumerate(sorted(pictures)):
+            name = f"{path.parent.name}-{number:03d}{path.suffix}"
+            shutil.copy(path, shared / folder / name)
+    run = (sys.executable, "-m", "edgeseg")
+    for backbone in BACKBONES:
+        part = str(shared / f"{backbone}.edgeseg")
+        fit = (*run, "fit", str(shared / "good"), "--backbone", backbone, "--size", "256")
+        _run([*fit, "--out", part])
+        for precision in PRECISIONS:
+            target = str(shared / f"{backbone}-{precision}.onnx")
+            export = (*run, "export", part, "--precision", precision, "--out", target)
+            _run([*export, "--calibrate", str(shared / "good")])
+        Path(part).unlink()
+    _run([*run, "export-backbone", str(shared / "graph.onnx"), "--backbone", TAUGHT])
+    (shared / "done").touch()
+
+
+def make_inside(work: Path, arch: str, name: str, cpu: str | None) -> Inside:
+    """The unpacked image, built if it is not there."""
+    archive = work / f"{arch}.oci.tar"
+    if not archive.is_file():
+        image = build_image(arch, archive, lists=BASE, epoch=commit_time())
+        (work / f"image-{arch}.json").write_text(json.dumps(image), encoding="utf-8")
+    shutil.rmtree(work / name, ignore_errors=True)
+    return unpack(archive, work / name, cpu=cpu or "cortex-a76")
+
+
+def run_all(inside: Inside) -> dict[str, Any]:
+    """Every step, each with what it gave."""
+    return {
+        "doctor": edgeseg(inside, "doctor"),
+        "streams": streams(inside),
+        "predict": predict(inside),
+        "calibrated": {
+            f"{model} {backend}": calibrate(inside, model, backend)
+            for model, backend in product((f"{b}-int8" for b in BACKBONES), BACKENDS)
+        },
+        "kernels": {f"{b}-int8": kernels(inside, f"{b}-int8.onnx") for b in BACKBONES},
+        "teach": teach(inside),
+        "line": ask_station(inside),
+    }
+
+
+def streams(inside: Inside) -> dict[str, Any]:
+    """Scores and verdicts of every model in every backend."""
+    models = [f"{backbone}-{precision}" for backbone, precision in product(BACKBONES, PRECISIONS)]
+    return {f"{m} {b}": stream(inside, f"{m}.onnx", b) for m, b in product(models, BACKENDS)}
+
+
+def edgeseg(inside: Inside, *words: str) -> str:
+    """What a command prints; stops where it fails."""
+    print(f"{inside.cpu or 'x86'}: edgeseg {' '.join(words)}", file=sys.stderr)
+    done = inside.run(*words)
+    if done.returncode != 0:
+        sys.exit(f"edgeseg {' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def stream(inside: Inside, model: str, backend: str = "cpu") -> dict[str, Any]:
+    """Run a model over the folder, and read its events."""
+    events = inside.volume / "events.jsonl"
+    events.unlink(missing_ok=True)
+    told = ("--events", events.name, "--backend", backend, "--threads", "1")
+    edgeseg(inside, "stream", "--model", model, "--source", "pictures", *told)
+    lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    frames = [line for line in lines if line["event"] == "frame"]
+    return {
+        "scores": [line["score"] for line in frames],
+        "verdicts": [line["verdict"] for line in frames],
+        "threshold": frames[0]["threshold"],
+    }
+
+
+def predict(inside: Inside) -> dict[str, Any]:
+    """Judge the same pictures one by one, by the graph and without torch."""
+    told = edgeseg(inside, "predict", f"{TAUGHT}-fp32.onnx", "pictures", "--json", "--quiet")
+    lines = [json.loads(line) for line in told.splitlines()]
+    return {key: [line[key] for line in lines] for key in ("score", "verdict")}
+
+
+def calibrate(inside: Inside, model: str, backend: str) -> dict[str, Any]:
+    """Take the threshold again here, in a copy, and judge by it."""
+    copy = f"calibrated-{model}-{backend}"
+    for ending in (".onnx", ".json"):
+        shutil.copy(inside.volume / f"{model}{ending}", inside.volume / f"{copy}{ending}")
+    subprocess.run(["chown", "-R", inside.config["User"], inside.volume], check=True)
+    edgeseg(inside, "calibrate", f"{copy}.onnx", "later", "--backend", backend, "--threads", "1")
+    return stream(inside, f"{copy}.onnx", backend)
+
+
+def kernels(inside: Inside, model: str) -> list[list[float]]:
+    """Score each picture twice: with kernels for integers, and without."""
+    done = inside.run(model, entrypoint=("python3.11", "-c", _KERNELS))
+    if done.returncode != 0:
+        sys.exit(f"{model}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def teach(inside: Inside) -> dict[str, Any]:
+    """Fit through the backbone's graph, without torch, and run what was fitted."""
+    graph = ("--backbone", TAUGHT, "--graph", "graph.onnx")
+    edgeseg(inside, "teach", "line3", "--good", "good", *graph)
+    return stream(inside, "line3/fit/model.onnx")
+
+
+def ask_station(inside: Inside) -> dict[str, Any]:
+    """One trigger by Modbus, the page and its health, from outside of the image."""
+    modbus, page = _free_port(), _free_port()
+    words = (
+        "stream", "--model", f"{TAUGHT}-fp32.onnx", "--backend", "cpu", "--threads", "1",
+        "--source", "synthetic:fps=2,height=256,width=256", "--trigger", "modbus",
+        "--trigger-timeout", "60", "--modbus", str(modbus), "--serve", str(page),
+    )  # fmt: skip
+    with _stopped_at_the_end(inside.command(*words)) as alive:
+        url = f"http://127.0.0.1:{page}"
+        _until(alive, lambda: _http(f"{url}/healthz") == 200)
+        plc = _Plc(modbus)
+        _until(alive, lambda: plc.read(0, 1)[0] & 0b11 == 0b11)  # online, trigger ready
+        plc.write(1, 1)
+        _until(alive, lambda: plc.read(0, 1)[0] & 0b1000000)  # results valid
+        trigger, result = plc.read(2, 2), plc.read(4, 2)
+        return {
+            "healthz": _http(f"{url}/healthz"),
+            "page": _http(url),
+            "answers_its_trigger": trigger == result and trigger != (0, 0),
+            "verdict_code": plc.read(6, 1)[0],
+        }
+
+
+class _Plc:
+    """Holding registers over Modbus TCP: function 3 reads, 6 writes."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+
+    def read(self, start: int, count: int) -> tuple[int, ...]:
+        answer = self._ask(struct.pack(">BHH", 3, start, count))
+        return struct.unpack(f">{count}H", answer[2:])
+
+    def write(self, register: int, value: int) -> None:
+        self._ask(struct.pack(">BHH", 6, register, value))
+
+    def _ask(self, request: bytes) -> bytes:
+        self._socket.sendall(struct.pack(">HHHB", 1, 0, len(request) + 1, 1) + request)
+        header = self._receive(7)
+        return self._receive(struct.unpack(">HHHB", header)[2] - 1)
+
+    def _receive(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            data += self._socket.recv(count - len(data)) or sys.exit("the PLC's line was closed")
+        return data
+
+
+@contextmanager
+def _stopped_at_the_end(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start the station, and end it as a container service would."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    running = subprocess.Popen(command, text=True, **quiet)
+    try:
+        yield running
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGTERM)  # unshare itself does not listen
+        if running.wait(timeout=300) != 0:
+            sys.exit(f"the station did not end well: {running.communicate()[1][-2000:]}")
+    finally:
+        running.kill()
+
+
+def _until(running: subprocess.Popen[str], holds: Any, *, within_s: float = 600) -> None:
+    end = time.monotonic() + within_s
+    while not holds():
+        if running.poll() is not None or time.monotonic() > end:
+            running.kill()
+            sys.exit(f"the station did not answer: {running.communicate()[1][-2000:]}")
+        time.sleep(0.5)
+
+
+def _http(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def _run(words: list[str]) -> None:
+    print(" ".join(words[1:]), file=sys.stderr)
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Tables of release/image/arm64.py: scores and verdicts on aarch64 beside those on x86."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+_COMMAND = "python release/image/arm64.py --data DATA/bottle --out bench/results/arm64 --work WORK"
+_Results = dict[str, Any]
+
+
+def write_report(out: Path, results: _Results, images: list[dict[str, Any]]) -> Path:
+    """report.json has every score; report.md compares."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.json").write_text(
+        json.dumps({"results": results, "images": images}, indent=1) + "\n", encoding="utf-8"
+    )
+    report = out / "report.md"
+    report.write_text("\n".join(_lines(results, images)) + "\n", encoding="utf-8")
+    return report
+
+
+def compare(here: _Results, there: _Results) -> dict[str, Any]:
+    """How far scores are apart, also as a share of the threshold, and how many verdicts agree."""
+    apart = [abs(a - b) for a, b in zip(here["scores"], there["scores"], strict=True)]
+    same = [a == b for a, b in zip(here["verdicts"], there["verdicts"], strict=True)]
+    return {
+        "largest": max(apart),
+        "share": max(apart) / there["threshold"],
+        "same": sum(same),
+        "of": len(same),
+        "thresholds": (there["threshold"], here["threshold"]),
+    }
+
+
+def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
+    x86, arm = results["x86"], results["cortex-a76"]
+    told = [
+        "# aarch64 beside x86",
+        "",
+        f"`{_COMMAND}` at commit {results['commit']['commit']}.",
+        "aarch64 is emulated (qemu-user), x86 is this computer; both run the image of",
+        "`python release/image/build.py`, with the packages of release/device.lock, as they are.",
+        "Nothing is timed: emulation says nothing of speed. /proc/cpuinfo inside describes the",
+        "emulated processor: with that of the host, ONNX Runtime does not start under emulation.",
+        "",
+        "```",
+        *[line.rstrip() for line in arm["doctor"].splitlines() if "✓" in line][:12],
+        "```",
+        "",
+        "## Scores",
+        "",
+        "cortex-a76 has dot products, cortex-a72 has not. Largest difference of a score from x86",
+        "in the same backend, also as a share of the threshold; pictures with the same verdict.",
+        "",
+        "| model | backend | a76: largest | share | verdicts | a72: largest | share | verdicts |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key, there in x86["streams"].items():
+        model, backend = key.split()
+        cells = [
+            _cells(compare(results[cpu]["streams"][key], there))
+            for cpu in ("cortex-a76", "cortex-a72")
+        ]
+        told.append(f"| {model} | {backend} | {' | '.join(cells)} |")
+    told += ["", "## int8 after `edgeseg calibrate` on each computer", ""]
+    told += ["| model | backend | threshold x86 | a76 | largest | share | verdicts |"]
+    told += ["| --- | --- | --- | --- | --- | --- | --- |"]
+    for key, there in x86["calibrated"].items():
+        model, backend = key.split()
+        found = compare(arm["calibrated"][key], there)
+        first, second = found["thresholds"]
+        told.append(f"| {model} | {backend} | {first:.4f} | {second:.4f} | {_cells(found)} |")
+    told += _kernel_lines(x86["kernels"], arm["kernels"])
+    told += ["", "## What else ran", "", "| step | x86 | aarch64 |", "| --- | --- | --- |"]
+    told += [f"| {step} | {a} | {b} |" for step, a, b in _steps(x86, arm)]
+    told += ["", "## Images", "", "| image | layer | packed MB | unpacked MB |"]
+    told += ["| --- | --- | --- | --- |"]
+    for image in images:
+        for layer in image["layers"]:
+            sizes = f"{layer['packed_mb']} | {layer['unpacked_mb']}"
+            told.append(f"| {image['architecture']} | {layer['what']} | {sizes} |")
+    return told
+
+
+def _kernel_lines(x86: dict[str, Any], arm: dict[str, Any]) -> list[str]:
+    """Where int8 differs: between kinds of kernels on one processor, or between processors."""
+    lines = ["", "## Why int8 differs", ""]
+    lines += [
+        "Largest difference of a score in ONNX Runtime. With kernels for integers: as it runs."
+    ]
+    lines += ["Without: the graph's own quantised numbers in floats, optimisation off.", ""]
+    lines += ["| model | x86 to a76, with | x86 to a76, without | with to without, x86 | a76 |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for model, here in x86.items():
+        there = arm[model]
+        pairs = list(zip(here, there, strict=True))
+        across = [max(abs(a[n] - b[n]) for a, b in pairs) for n in (0, 1)]
+        within = [max(abs(a - b) for a, b in rows) for rows in (here, there)]
+        lines.append(f"| {model} | {' | '.join(f'{each:.2g}' for each in across + within)} |")
+    return lines
+
+
+def _cells(found: dict[str, Any]) -> str:
+    return f"{found['largest']:.2g} | {found['share']:.2%} | {found['same']} of {found['of']}"
+
+
+def _steps(x86: _Results, arm: _Results) -> list[tuple[str, str, str]]:
+    alone = [
+        {"scores": r["predict"]["score"], "verdicts": r["predict"]["verdict"], "threshold": 1.0}
+        for r in (arm, x86)
+    ]
+    rows = [
+        (f"{step}, without torch", "the reference", _agreement(compare(here, there)))
+        for step, here, there in (("predict", *alone), ("teach", arm["teach"], x86["teach"]))
+    ]
+    thresholds = [f"{result['teach']['threshold']:.4f}" for result in (x86, arm)]
+    rows.append(("teach: threshold", *thresholds))
+    rows += [
+        (f"station: {key}", str(x86["line"][key]), str(arm["line"][key])) for key in arm["line"]
+    ]
+    return rows
+
+
+def _agreement(found: dict[str, Any]) -> str:
+    return f"{found['largest']:.2g} apart, {found['same']} of {found['of']} verdicts the same"
