@@ -118,7 +118,7 @@ class FramePipe:
         return bytes(data)
 
     def _fill(self, room: memoryview) -> None:
-        """Fill the buffer; raise PipeEnded when the writer is gone or silent, or the run is ending."""
+        """Fill the buffer; raise PipeEnded at its end, after silence, and when the run ends."""
         quiet_s = time.monotonic()
         while room:
             if not select.select([self._pipe], [], [], _LOOK_S)[0]:

@@ -9,7 +9,6 @@ Nobody knows how long a frame has waited on its way here, so it is as old as its
 import os
 import re
 import sys
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +62,9 @@ class StandardInput(FramePipe):
     def __init__(self, text: str, *, wait: Wait, timeout_s: float) -> None:
         self._raw = parse_standard_input(text)
         if sys.stdin is None or sys.stdin.isatty():
-            raise RuntimeFailure(f"{text}: standard input is no pipe; write frames to it: ... | edgeseg")
+            raise RuntimeFailure(
+                f"{text}: standard input is no pipe; write frames to it: ... | edgeseg"
+            )
         self._set_up(live=True, timed=False, wait=wait, timeout_s=timeout_s)
         self._pipe = os.dup(sys.stdin.fileno())
 

@@ -131,9 +131,8 @@ def _wait_ready(program: "subprocess.Popen[bytes]", address: str, said: Path) ->
             time.sleep(0.1)
         else:
             return
-    raise SystemExit(
-        f"the server does not serve: {[line for line in said.read_text().splitlines() if 'failed' in line]}"
-    )
+    failed = [line for line in said.read_text().splitlines() if "failed" in line]
+    raise SystemExit(f"the server does not serve: {failed}")
 
 
 def ask(address: str, model: str, frames: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:

@@ -72,16 +72,16 @@ def ip(*words: str) -> str:
 @contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
     """So many hosts at one switch; whatever still runs on them is ended with them."""
-    base = f"edgeseg{os.getpid()}"
-    switch = f"{base}switch"
     made: list[Host] = []
-    names = Path(tempfile.mkdtemp(prefix=base)) / "hosts"
+    names = Path(tempfile.mkdtemp(prefix="edgeseg-")) / "hosts"
+    base = names.parent.name.replace("_", "-")
+    switch = f"{base}-switch"
     try:
         ip("netns", "add", switch)
         ip("-n", switch, "link", "add", "br0", "type", "bridge")
         ip("-n", switch, "link", "set", "br0", "up")
         for place in range(count):
-            name, port = f"{base}host{place}", f"port{place}"
+            name, port = f"{base}-{place}", f"port{place}"
             made.append(
                 Host(
                     name=name,

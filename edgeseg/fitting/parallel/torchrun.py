@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.messages import Sentence, Setting
+from edgeseg.fitting.parallel.silence import notice_silence
 from edgeseg.fitting.process_group import ALONE, CHUNK_BYTES, ProcessGroup
 from edgeseg.model.parallel import THREADS_VARIABLE
 
@@ -33,9 +33,6 @@ Value = TypeVar("Value")
 # A process that dies closes its connections and is noticed at once. This is for one that hangs;
 # the slowest shard may keep the others waiting this long.
 TIMEOUT = timedelta(hours=2)
-# A host that is gone closes nothing. Kernels answer each other however busy a process is, so one
-# that has not answered for so long is gone; a cable that is back sooner is no loss.
-SILENCE_S = 75
 _PATIENCE_S = 10.0  # until torchrun has noticed which process is gone
 _FAILURE = "failure"
 
@@ -162,26 +159,10 @@ def _join(rank: int, size: int) -> Processes:
             f"rank {rank} of {size} cannot reach the others ({str(error).splitlines()[0]}); start "
             "all with torchrun, on several hosts with the same --rdzv-endpoint"
         ) from None
-    _notice_silence()
+    notice_silence()
     shared = PrefixStore("edgeseg", store)
     shared.set(f"pid{rank}", f"{_host()} {os.getpid()}")
     return Processes(shared, rank=rank, size=size)
-
-
-def _notice_silence() -> None:
-    """Let the kernel end connections, gloo's and the store's, to a host that does not answer."""
-    every_s = SILENCE_S // 5
-    keys = {"TCP_KEEPIDLE": every_s, "TCP_KEEPINTVL": every_s, "TCP_KEEPCNT": 4}
-    keys["TCP_USER_TIMEOUT"] = 1000 * SILENCE_S  # of what was sent and not acknowledged
-    known = {getattr(socket, key): value for key, value in keys.items() if hasattr(socket, key)}
-    for path in Path("/dev/fd").iterdir():
-        if not path.is_socket():
-            continue
-        with socket.socket(fileno=os.dup(int(path.name))) as connection:
-            if connection.family in (socket.AF_INET, socket.AF_INET6):
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for key, value in known.items():
-                    connection.setsockopt(socket.IPPROTO_TCP, key, value)
 
 
 def _explain(group: Processes, error: Exception) -> Exception:
