@@ -19,11 +19,12 @@ import click
 from edgeseg.base.files import file_sha256
 from tests.endurance.report import markdown, write_rows
 from tests.endurance.scratch import scratch
-from tests.support.hosts import Host, hosts, wait_all, why_no_hosts
+from tests.support.hosts import Host, hosts, why_no_hosts
 from tests.support.small_models import write_plate
 
 _LONGEST_S = 600.0  # of one fit; longer is a hang
 _OUTAGE_S = 20.0  # of a cable that somebody puts back
+_GRACE_S = 30.0  # for torchrun to follow
 _POLL_S = 0.05
 
 
@@ -34,7 +35,7 @@ class Fitted:
     what: str
     seconds: float
     megabytes_sent: float  # by the host that sent most
-    ended: str  # exit codes of torchrun by host
+    ended: str  # exit codes of torchrun by host; -: it still ran after edgeseg had ended
     said: list[str]  # the errors of edgeseg, by whichever host
     same_bytes: str = "-"  # as on one host
 
@@ -86,6 +87,15 @@ class Study:
 Disturb = Callable[[Study, list[Host], list["subprocess.Popen[str]"]], None]
 
 
+def wait_told(study: Study, programs: list["subprocess.Popen[str]"]) -> None:
+    """Until all have ended, or edgeseg has and torchrun does not follow."""
+    deadline_s = time.monotonic() + _LONGEST_S
+    while any(program.poll() is None for program in programs) and time.monotonic() < deadline_s:
+        if study.said():
+            deadline_s = min(deadline_s, time.monotonic() + _GRACE_S)
+        time.sleep(_POLL_S)
+
+
 def fit_once(study: Study, what: str, machines: list[Host], disturb: Disturb, *more: str) -> Fitted:
     """One run to its end."""
     sent = [machine.sent_bytes() for machine in machines]
@@ -93,8 +103,9 @@ def fit_once(study: Study, what: str, machines: list[Host], disturb: Disturb, *m
     programs = study.start(machines, *more)
     try:
         disturb(study, machines, programs)
-        hung = wait_all(programs, _LONGEST_S) is None
+        wait_told(study, programs)
         seconds = time.monotonic() - begun_s
+        codes = " ".join("-" if (code := one.poll()) is None else str(code) for one in programs)
     finally:
         for program in programs:
             program.kill()
@@ -102,12 +113,11 @@ def fit_once(study: Study, what: str, machines: list[Host], disturb: Disturb, *m
     most = max(
         machine.sent_bytes() - before for machine, before in zip(machines, sent, strict=True)
     )
-    codes = " ".join(str(program.returncode) for program in programs)
     return Fitted(
         what=what,
         seconds=seconds,
         megabytes_sent=most / 1e6,
-        ended=f"hung ({codes})" if hung else codes,
+        ended=codes,
         said=study.said(),
         same_bytes=file_sha256(study.out) if study.out.exists() else "no model",
     )

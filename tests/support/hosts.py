@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -131,14 +130,3 @@ def why_no_hosts() -> str | None:
     except subprocess.CalledProcessError as error:
         return f"no network namespaces here: {error.stderr.strip() or error}"
     return f"no namespaces here: {complaint.strip()}" if ended.returncode else None
-
-
-def wait_all(programs: Sequence["subprocess.Popen[str]"], seconds: float) -> float | None:
-    """Until all have ended, and how long that took; None if one still runs then."""
-    begun_s = time.monotonic()
-    for program in programs:
-        try:
-            program.wait(max(0.0, begun_s + seconds - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return None
-    return time.monotonic() - begun_s
