@@ -37,7 +37,9 @@ class Host:
         entered = ["ip", "netns", "exec", self.name, *spaces, "sh", "-c", begin]
         return subprocess.Popen(
             [*entered, self.name, str(self.names), *map(str, command)],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": LINK},
+            # As many threads however many processes share a host: one would be torchrun's default,
+            # instead of which edgeseg divides the processors among them.
+            env=os.environ | {"OMP_NUM_THREADS": "2", "GLOO_SOCKET_IFNAME": LINK},
             text=True,
             **streams,  # type: ignore[call-overload]
         )
