@@ -29,6 +29,7 @@ from edgeseg.runtime.capture.opencv_capture import (
 )
 from edgeseg.runtime.capture.picture_address import PictureAddress, is_picture_address
 from edgeseg.runtime.capture.redact import redact, redact_url
+from edgeseg.runtime.capture.standard_input import StandardInput, parse_standard_input
 from edgeseg.runtime.capture.synthetic_camera import SyntheticCamera, SyntheticOptions
 from edgeseg.vision.images import has_image_suffix
 from edgeseg.vision.picture_size import MAX_PIXELS
@@ -176,6 +177,16 @@ SOURCES = {
         trigger=lambda text: AravisOptions.parse(text).trigger,
         check=AravisOptions.parse,
         open=_open_aravis,
+    ),
+    "stdin": SourceKind(
+        expects="- for frames from another program",
+        recognise=lambda text: text == "-" or text.partition(":")[0] == "stdin",
+        live=lambda text, realtime: True,  # for all that is known, it is a camera
+        check=parse_standard_input,
+        shown=lambda text: "stdin" if text == "-" else text,
+        open=lambda text, opening: StandardInput(
+            text, wait=opening.wait, timeout_s=opening.timeout_s
+        ),
     ),
     "video": SourceKind(
         expects="a video file",

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.extras import check_installed
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Note
 from edgeseg.runtime.capture.frame_buffer import Policy
 from edgeseg.runtime.capture.reader import OpenCapture
@@ -61,6 +62,8 @@ def open_stream(
         )
         for text in source_texts(options)
     ]
+    if [spec.kind for spec in specs].count("stdin") > 1:
+        raise UsageError(Setting("source", "-"), ": given twice, and there is one standard input")
     check_packages(options)
     with open_product(options, note=note) as product:
         faults = Faults(note)

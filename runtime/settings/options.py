@@ -51,8 +51,9 @@ class StreamOptions(OpeningOptions):
         REQUIRED,
         "Camera index, /dev/video0, rtsp:// or http:// URL, video, folder or glob of "
         "images, GStreamer pipeline, aravis:SERIAL,exposure_us=5000,trigger=software (GigE and "
-        "USB3 Vision; see `edgeseg cameras`), or synthetic:fps=30,defects=0.1,frames=0,seed=0. "
-        "May be given several times.",
+        "USB3 Vision; see `edgeseg cameras`), synthetic:fps=30,defects=0.1,frames=0,seed=0, or - "
+        "for frames from another program's pipe (raw ones: stdin:640x480). May be given several "
+        "times.",
         envvar="EDGESEG_SOURCE",
         group=SOURCE,
     )

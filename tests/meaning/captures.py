@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgeseg.runtime.capture import (
     captures,
     frame_buffer,
-    gstreamer_process,
+    frame_pipe,
     liveness,
     opencv_capture,
     picture_address,
@@ -25,14 +25,14 @@ from edgeseg.runtime.capture import (
 from edgeseg.runtime.capture.aravis import camera as aravis_camera
 from edgeseg.runtime.capture.aravis.settings import AravisOptions
 from edgeseg.runtime.capture.captures import Capture, Wait
-from edgeseg.runtime.capture.gstreamer_process import GstProcess
+from edgeseg.runtime.capture.frame_pipe import FramePipe
 from edgeseg.runtime.capture.opencv_capture import OpenCvCapture, device_clock, stream_clock
 from edgeseg.runtime.capture.picture_address import PictureAddress
 from tests.meaning.world import Shot, Sim, Wire
 
 SIZE_HW = (8, 16)
 TIMED: tuple[ModuleType, ...] = (
-    captures, frame_buffer, gstreamer_process, liveness, opencv_capture, picture_address, reader,
+    captures, frame_buffer, frame_pipe, liveness, opencv_capture, picture_address, reader,
     aravis_camera,
 )  # fmt: skip
 Drawing = Callable[[Shot], NDArray[np.uint8]]
@@ -121,13 +121,13 @@ def open_unstamped(wire: Wire, wait: Wait, timeout_s: float, draw: Drawing) -> C
     return OpenCvCapture(video, clock=device_clock(opened_s))  # type: ignore[arg-type]
 
 
-class SimPipe(GstProcess):
+class SimPipe(FramePipe):
     """The pipe of a pipeline, without its process."""
 
     def __init__(
         self, wire: Wire, draw: Drawing, *, timed: bool, wait: Wait, timeout_s: float
     ) -> None:
-        self._set_up("sim", live=True, wait=wait, timeout_s=timeout_s)
+        self._set_up(live=True, timed=True, wait=wait, timeout_s=timeout_s)
         self._wire, self._draw, self._told = wire, draw, timed
         wire.connect()
         self._begun_s = wire.sim.monotonic() - 5.0
@@ -146,14 +146,10 @@ class SimPipe(GstProcess):
         if self._caps is None:
             height, width = image.shape[:2]
             text = f"video/x-raw, format=(string)BGR, width=(int){width}, height=(int){height}"
-            caps = gstreamer_process._HEADER.pack(
-                0x0100, 0, gstreamer_process._CAPS, len(text), *(0,) * 7
-            )
+            caps = frame_pipe._HEADER.pack(0x0100, 0, frame_pipe._CAPS, len(text), *(0,) * 7)
             caps += text.encode()
         pts_ns = int((shot.exposed_s - self._begun_s) * 1e9) if self._told else 2**64 - 1
-        head = gstreamer_process._HEADER.pack(
-            0x0100, 0, gstreamer_process._BUFFER, image.size, pts_ns, *(0,) * 6
-        )
+        head = frame_pipe._HEADER.pack(0x0100, 0, frame_pipe._BUFFER, image.size, pts_ns, *(0,) * 6)
         return caps + head + image.tobytes()
 
     def close(self) -> None:

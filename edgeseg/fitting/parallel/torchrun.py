@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.messages import Sentence, Setting
+from edgeseg.fitting.parallel.silence import notice_silence
 from edgeseg.fitting.process_group import ALONE, CHUNK_BYTES, ProcessGroup
 from edgeseg.model.parallel import THREADS_VARIABLE
 
@@ -34,6 +35,7 @@ Value = TypeVar("Value")
 TIMEOUT = timedelta(hours=2)
 _PATIENCE_S = 10.0  # until torchrun has noticed which process is gone
 _FAILURE = "failure"
+_ELSEWHERE = "a rank on another host ended before the others, or its host does not answer"
 
 
 class OtherFailed(EdgesegError):
@@ -95,7 +97,7 @@ class Processes(ProcessGroup):
         try:
             pids = [self.store.get(f"pid{rank}").decode().split() for rank in range(self.size)]
         except RuntimeError:  # the store went with it
-            return "a rank ended before the others"
+            return _ELSEWHERE
         here = {rank: int(pid) for rank, (host, pid) in enumerate(pids) if host == _host()}
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
@@ -103,7 +105,7 @@ class Processes(ProcessGroup):
             if gone:
                 return f"rank {' and '.join(gone)} ended before the others"
             if len(here) < self.size:
-                return "a rank on another host ended before the others"
+                return _ELSEWHERE
             time.sleep(0.1)
         return "this job was stopped from outside"
 
@@ -158,6 +160,7 @@ def _join(rank: int, size: int) -> Processes:
             f"rank {rank} of {size} cannot reach the others ({str(error).splitlines()[0]}); start "
             "all with torchrun, on several hosts with the same --rdzv-endpoint"
         ) from None
+    notice_silence()
     shared = PrefixStore("edgeseg", store)
     shared.set(f"pid{rank}", f"{_host()} {os.getpid()}")
     return Processes(shared, rank=rank, size=size)

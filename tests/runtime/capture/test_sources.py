@@ -37,6 +37,8 @@ def folder(tmp_path: Path) -> Path:
         ("v4l2src ! videoconvert ! appsink", "gstreamer", True, True),
         ("filesrc location=a.mp4 ! decodebin ! appsink", "gstreamer", False, False),
         ("synthetic:", "synthetic", True, False),
+        ("-", "stdin", True, False),
+        ("stdin:640x480", "stdin", True, False),
         ("synthetic:fps=0,frames=3", "synthetic", False, False),
     ],
 )
