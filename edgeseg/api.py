@@ -11,7 +11,7 @@ A user's mistake is an EdgesegError of one sentence.
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -38,6 +38,7 @@ from edgeseg.fitting.variants import check_opened
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.model.predictor import frame_predictor, torch_scorer, variant_predictor
 from edgeseg.modelfile.header import check_artefact_name, refuse_exported
+from edgeseg.runtime.backends.session_options import RunBackbone
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.frames import Channels, Picture, PictureT
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
@@ -205,6 +206,7 @@ class Model:
         precision: str = ExportOptions.precision,
         calibrate: Data | None = None,
         backend: str = ExportOptions.backend,
+        split: bool = ExportOptions.split,
         channels: Channels = "rgb",
         allow_random_weights: bool = False,
         note: Note = ignore,
@@ -217,6 +219,8 @@ class Model:
         calibrate: good images to round and to compare on, as `fit` takes them; those of the fit
             will do. int8 and bf16 need some.
         backend: the session that int8 and bf16 are made for, "cpu" or "openvino".
+        split: also write part.backbone.onnx for an accelerator, and part.head.onnx, which
+            `edgeseg.runtime.open` runs behind it.
         channels: the order in `calibrate`, where it is arrays; "bgr" for OpenCV's.
         allow_random_weights: also export a model that means nothing, for a test.
         note: is told what was done; `print` will do.
@@ -226,25 +230,20 @@ class Model:
         """
         from edgeseg.export.onnx_export import export_onnx  # predicting needs no onnx
 
-        target, config = Path(path), self.artefact.config
+        target = Path(path)
         if target.suffix != ".onnx":
             raise UsageError(f"{target}: expected a name ending in .onnx")
         options = ExportOptions(
-            precision=precision, backend=backend, allow_random_weights=allow_random_weights
+            precision=precision,
+            backend=backend,
+            split=split,
+            allow_random_weights=allow_random_weights,
         )
         with ExitStack() as stack:
             good = None
             if calibrate is not None:
-                size_hw = config.image_hw if config.geometry == PLAIN else None
-                opened = open_data(
-                    calibrate,
-                    size_hw=size_hw,
-                    channels=channels,
-                    seed=config.seed,
-                    variants=bool(config.variants),
-                )
-                good = stack.enter_context(opened)
-            export_onnx(
+                good = stack.enter_context(self._open_good(calibrate, channels=channels))
+            exported = export_onnx(
                 self.artefact,
                 target,
                 options=options,
@@ -253,7 +252,51 @@ class Model:
                 note=note,
                 progress=progress,
             )
+            if split:
+                from edgeseg.export.split_export import export_halves
+
+                export_halves(exported, self.artefact, good=good, note=note)
         return target
+
+    def refit_head(
+        self,
+        head: Folder,
+        *,
+        backbone: RunBackbone,
+        calibrate: Data,
+        channels: Channels = "rgb",
+        note: Note = ignore,
+        progress: Progress = silent,
+    ) -> Path:
+        """Fit the .head.onnx of a split export again, through the accelerator that runs the rest.
+
+        An accelerator in int8 gives other features than this model was fitted on. Mean, covariance,
+        threshold and drift baseline are taken again from those, and the head is written if it still
+        decides as this model does.
+
+        head: the file of `export(..., split=True)`.
+        backbone: the function that runs the other half, from uint8 frames (N, H, W, 3) to its taps.
+        calibrate: good images, as `fit` takes them; all of the fit, if they are there.
+        channels: the order in `calibrate`, where it is arrays; "bgr" for OpenCV's.
+        note: is told what was done; `print` will do.
+        progress: wraps its loops, to show how far they are.
+        """
+        from edgeseg.export.refit_head import refit_head
+
+        target = Path(head)
+        with self._open_good(calibrate, channels=channels) as good:
+            refit_head(target, self.artefact, good, backbone=backbone, note=note, progress=progress)
+        return target
+
+    def _open_good(self, good: Data, *, channels: Channels) -> AbstractContextManager[Dataset]:
+        config = self.artefact.config
+        return open_data(
+            good,
+            size_hw=config.image_hw if config.geometry == PLAIN else None,
+            channels=channels,
+            seed=config.seed,
+            variants=bool(config.variants),
+        )
 
 
 def load(path: Folder) -> Model:

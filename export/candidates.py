@@ -12,11 +12,17 @@ from onnx import ModelProto
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.base.tables import align_columns
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import frames_at_once
 from edgeseg.decision.metrics import auroc
 from edgeseg.decision.prediction import above
-from edgeseg.export.calibration_frames import CALIBRATION_IMAGES, copies_with_defects
+from edgeseg.export.calibration_frames import (
+    CALIBRATION_IMAGES,
+    calibration_frames,
+    copies_with_defects,
+    synthetic_frames,
+)
 from edgeseg.export.graph import save_graph, set_metadata
 from edgeseg.export.options import ExportOptions
 from edgeseg.export.precision.makers import GraphCandidate, Head
@@ -172,20 +178,8 @@ class Trial:
             )
 
     def _frames(self, *, refitted: bool) -> VerificationFrames:
-        most, least = _MOST_DECIDED if refitted else _MOST_VERIFIED, _LEAST_VERIFIED
-        size_hw = self.artefact.config.size_hw
-        count = frames_at_once(size_hw, most=most, least=least, pixels=_MOST_VERIFIED * 512**2)
-        images = self.images[:count]
-        if not refitted:
-            source = "synthetic images" if self.good is None else "calibration images"
-            return VerificationFrames(images=images, source=source)
-        planted = copies_with_defects(images, seed=self.artefact.config.seed)
-        return VerificationFrames(
-            images=np.concatenate([images, planted]),
-            source="good images, and copies of them with a planted defect",
-            planted=len(planted),
-            refitted=True,
-        )
+        choose = planted_frames if refitted else verification_frames
+        return choose(self.artefact.config, self.good, self.images)
 
     def _metadata(
         self, artefact: Artefact, *, outputs: Sequence[str], calibrated_in: str | None = None
@@ -224,6 +218,41 @@ class Trial:
                 backend=self.options.backend,
                 outputs=outputs,
             )
+
+
+def verification_frames(
+    config: FitConfig, good: Dataset | None, images: NDArray[np.uint8] | None = None
+) -> VerificationFrames:
+    """Choose the frames that a graph is compared with the fitted model on, of good images if any.
+
+    `images` are those of `calibration_frames` or `synthetic_frames`, where they are there already.
+    """
+    if images is None:
+        images = synthetic_frames(config) if good is None else calibration_frames(good, config)
+    source = "synthetic images" if good is None else "calibration images"
+    count = _frame_count(config, most=_MOST_VERIFIED)
+    return VerificationFrames(images=images[:count], source=source)
+
+
+def planted_frames(
+    config: FitConfig, good: Dataset | None, images: NDArray[np.uint8] | None = None
+) -> VerificationFrames:
+    """Choose the frames that decisions are compared on: good ones, and copies with a defect."""
+    if images is None:
+        images = synthetic_frames(config) if good is None else calibration_frames(good, config)
+    images = images[: _frame_count(config, most=_MOST_DECIDED)]
+    planted = copies_with_defects(images, seed=config.seed)
+    return VerificationFrames(
+        images=np.concatenate([images, planted]),
+        source="good images, and copies of them with a planted defect",
+        planted=len(planted),
+        refitted=True,
+    )
+
+
+def _frame_count(config: FitConfig, *, most: int) -> int:
+    pixels = _MOST_VERIFIED * 512**2
+    return frames_at_once(config.size_hw, most=most, least=_LEAST_VERIFIED, pixels=pixels)
 
 
 def _thresholds(reference: Artefact, artefact: Artefact, *, precision: str) -> str:

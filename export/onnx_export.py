@@ -1,5 +1,6 @@
 """Export an artefact as a verified ONNX file with its metadata."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,15 +90,22 @@ def _measure(
 
 
 def save_described(
-    graph: ModelProto, out: Path, metadata: ModelMetadata, *, note: Note = ignore
+    graph: ModelProto,
+    out: Path,
+    metadata: ModelMetadata,
+    *,
+    beside: Mapping[str, bytes] | None = None,
+    note: Note = ignore,
 ) -> ModelMetadata:
     """Write a graph and its sidecar in one step, so that both are old or both are new.
 
-    Threshold and regions that were chosen for an earlier file of that name stay, if the model
-    is the same.
+    So are files `beside` it, by their names. Threshold and regions that were chosen for an earlier
+    file of that name stay, if the model is the same.
     """
     earlier = earlier_choice(out, note=note)
     with replace_graph(graph, out) as (change, written):
+        for name, data in (beside or {}).items():
+            change.path(name).write_bytes(data)
         text = property_text(written)  # with the hash of the graph
         stated = ModelMetadata.from_json(text, source=str(out)) if text else metadata
         stated = stated if earlier is None else earlier.carry_to(stated, note=note)

@@ -47,6 +47,11 @@ class ExportOptions:
     grid_output: bool = typed(
         True, "Leave out the coarse map, which the drift watch needs.", flags=("--no-grid",)
     )
+    split: bool = typed(
+        False,
+        "Also write the halves for an accelerator: NAME.backbone.onnx, convolutions of fixed "
+        "shapes, for its tools, and NAME.head.onnx, which runs here. They are verified together.",
+    )
     verify: bool = typed(
         True, "Do not compare the graph with the fitted model.", flags=("--no-verify",)
     )
@@ -64,6 +69,23 @@ class ExportOptions:
             )
         if self.backend != AUTO:
             self._check_backend(precision)
+        if self.split:
+            self._check_split()
+
+    def _check_split(self) -> None:
+        if self.precision != EXACT:
+            raise UsageError(
+                Setting("split", True),
+                ": an accelerator's tools round by themselves, from ",
+                Setting("precision", EXACT),
+                "; leave the precision out",
+            )
+        if self.batch[0] != self.batch[2]:
+            raise UsageError(
+                Setting("split", True),
+                f": accelerators take one size of a batch, and this is any from {self.batch[0]} to "
+                f"{self.batch[2]}; give one number",
+            )
 
     def _check_backend(self, precision: Precision) -> None:
         if self.precision == EXACT:

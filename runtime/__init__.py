@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.progress import Note, ignore
-from edgeseg.runtime.backends.session_options import AUTO, SessionOptions
+from edgeseg.runtime.backends.session_options import AUTO, RunBackbone, SessionOptions
 
 __all__ = ["Detector", "open"]
 
@@ -32,6 +32,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
     trust: Sequence[str | os.PathLike[str]] = (),
     threshold: float | None = None,
     allow_random_weights: bool = False,
+    backbone: RunBackbone | None = None,
     note: Note = ignore,
 ) -> "Detector":
     """Load a .onnx or .plan file of `edgeseg export`; use it as a context manager, or close it.
@@ -45,6 +46,8 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
         the one that ran here.
     threshold: replaces the model's own.
     allow_random_weights: also run a model that means nothing, for a test.
+    backbone: for the head of `edgeseg export --split`: the function that runs the other half, from
+        uint8 frames (N, H, W, 3) to its taps; ONNX Runtime runs part.backbone.onnx unless given.
     note: is told which backend runs, and why; `print` will do.
 
         with edgeseg.runtime.open("part.onnx") as detector:
@@ -62,6 +65,7 @@ def open(  # noqa: A001  # as people say it: edgeseg.runtime.open("part.onnx")
             spin=spin,
             trust=tuple(map(Path, trust)),
             allow_random_weights=allow_random_weights,
+            backbone=backbone,
         ),
         threshold=threshold,
         note=note,

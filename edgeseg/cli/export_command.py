@@ -112,6 +112,12 @@ class ExportWishes:
             raise UsageError(
                 Setting("fixed_batch"), " and ", Setting("batch"), ": give one of them"
             )
+        if options.split and (self.trt or self.triton):
+            raise UsageError(
+                Setting("split", True),
+                ": for accelerators that take a part of the graph; TensorRT and Triton take the "
+                "whole, leave one of them out",
+            )
         if self.trt and not was_typed("target"):
             options = replace(options, target="trt")
         fixed = (self.fixed_batch, self.fixed_batch, self.fixed_batch)
@@ -151,6 +157,7 @@ def export(
     edgeseg export bottle.edgeseg --out b8.onnx --precision int8 --calibrate mvtec_ad/bottle
     edgeseg export bottle.edgeseg --precision int8 --calibrate good/ --backend openvino
     edgeseg export bottle.edgeseg --graph lite1.onnx
+    edgeseg export bottle.edgeseg --split
     edgeseg export bottle.edgeseg --trt --precision fp16
     edgeseg export bottle.edgeseg --trt --builder rtx --target sm86,sm89
     """
@@ -185,6 +192,8 @@ def export(
         click.echo(json.dumps(facts, indent=2, sort_keys=True, allow_nan=False))
     model = out.with_suffix(".plan") if engine else out
     note_stale(model, note)
+    if exported.halves is not None:
+        note_stale(exported.halves.head, note)
     note(
         f"wrote {model} ({size_text(model.stat().st_size)}) in "
         f"{time.perf_counter() - started:.1f} s; "
@@ -247,6 +256,11 @@ def _export(
         note=note,
         progress=progress,
     )
+    if graph.split:
+        from edgeseg.export.split_export import export_halves
+
+        halves = export_halves(exported, loaded, good=good, note=note)
+        exported = replace(exported, halves=halves)
     note(f"precision: {exported.report['precision']}")
     if "calibrated_in" in exported.report:
         note(_calibration_sentence(exported.report["calibrated_in"]))
@@ -268,12 +282,20 @@ def _backend(exported: "Exported") -> tuple[str, ...]:
 
 
 def _facts(exported: "Exported") -> dict[str, Any]:
-    return {
+    facts = {
         "onnx": str(exported.path),
         "onnx_bytes": exported.path.stat().st_size,
         "report": exported.report,
         "agreement": [row.to_dict() for row in exported.agreements],
     }
+    halves = exported.halves
+    if halves is not None:
+        facts["halves"] = {
+            "backbone": str(halves.backbone),
+            "head": str(halves.head),
+            "agreement": halves.agreement.to_dict(),
+        }
+    return facts
 
 
 def _build(

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from edgeseg.base.errors import UsageError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.options import PATH, json_option, trust_option
 from edgeseg.modelfile.header import calibration_facts, read_artefact_file
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -18,15 +20,25 @@ _LISTED = 12  # values of a list that are shown one by one
 
 @click.command()
 @click.argument("model", type=PATH)
+@click.option(
+    "--operators",
+    is_flag=True,
+    help="List the graph's operators beside what Hailo, RKNN, Coral, QNN and TensorRT publicly say "
+    "they take, and where the graph would be cut for each.",
+)
 @json_option
 @trust_option
-def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
+def info(model: Path, operators: bool, as_json: bool, trust: tuple[Path, ...]) -> None:
     """Say what a model file is: an .edgeseg artefact, an .onnx graph or a .plan engine.
 
     \b
     edgeseg info bottle.edgeseg
+    edgeseg info bottle.onnx --operators
     """
     admit(model, trust)
+    if operators:
+        _print_operators(model, as_json=as_json)
+        return
     if model.suffix in MODEL_SUFFIXES:
         from edgeseg.runtime.backends.inspect_file import describe
 
@@ -39,6 +51,21 @@ def info(model: Path, as_json: bool, trust: tuple[Path, ...]) -> None:
         return
     click.echo(f"{model} ({size_text(model.stat().st_size)})")
     _print_nested(facts, indent=2)
+
+
+def _print_operators(model: Path, *, as_json: bool) -> None:
+    if model.suffix not in MODEL_SUFFIXES:
+        raise UsageError(
+            Setting("operators", True),
+            f": {model.name} has no graph yet; give the .onnx file of `edgeseg export`",
+        )
+    from edgeseg.runtime.accelerators.operator_report import describe_operators, operator_lines
+
+    facts = describe_operators(model)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, sort_keys=True))
+        return
+    click.echo("\n".join(operator_lines(facts)))
 
 
 def artefact_facts(model: Path) -> dict[str, Any]:

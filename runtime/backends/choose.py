@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from edgeseg.runtime.backends.base import Session
 
 Opener = Callable[[Path, SessionOptions], "Session"]
+_NOT_FOR_HEADS = ("tensorrt", "cuda", "openvino")
 _FASTEST_FIRST = ("tensorrt", "cuda", "cpu")  # what `auto` tries
 
 
 def _onnxruntime(device: str) -> Opener:
     def opener(model: Path, options: SessionOptions) -> "Session":
+        if _half(model, options.files) is not None:
+            from edgeseg.runtime.backends.head_session import HeadSession
+
+            return HeadSession(model, options)
         from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 
         return OrtSession(model, options, device=device)
@@ -141,6 +146,11 @@ def _open(name: str, file: Path, options: SessionOptions) -> "Session":
     if options.trust and not checked.signed:
         checked = files_of_model(file, options.trust)
     files = OneReading(checked)
+    if options.backbone is not None and _half(file, files) is None:
+        raise UsageError(
+            f"{file}: a whole model, which has no place for a backbone; give the head that "
+            "`edgeseg export --split` writes"
+        )
     session = BACKENDS[name](file, replace(options, files=files))
     session.model_sha256 = files.sha256(file)
     session.statement = checked.statement if isinstance(checked, TrustedFiles) else None
@@ -163,6 +173,10 @@ def _attempts(model: Path, backend: str, files: Files = DISK) -> list[tuple[str,
             f" cannot run a plan, only `tensorrt` can; give the {model.stem}.onnx it was "
             "built from",
         )
+    half = None if plan else _half(model, files)
+    if half is not None:
+        _check_half(model, half, backend)
+        return [("cpu" if backend == AUTO else backend, model)]
     if backend != AUTO:
         return [(backend, model)]
     # Where there is no driver there is nothing to try, and nothing to say of it.
@@ -178,3 +192,26 @@ def _is_plan(model: Path) -> bool:
     from edgeseg.modelfile.metadata import PLAN_SUFFIXES
 
     return model.suffix in PLAN_SUFFIXES
+
+
+def _half(model: Path, files: Files) -> str | None:
+    """Return which half of a split model a file is; None for a whole one."""
+    from edgeseg.runtime.backends.split_facts import read_split
+
+    facts = None if _is_plan(model) else read_split(model, files=files)
+    return None if facts is None else facts.half
+
+
+def _check_half(model: Path, half: str, backend: str) -> None:
+    if half == "backbone":
+        raise UsageError(
+            f"{model}: the half of a model that an accelerator runs, which gives no score; give "
+            "the other half, .head.onnx"
+        )
+    if backend in _NOT_FOR_HEADS:
+        raise UsageError(
+            f"{model}: ",
+            Setting("backend", backend),
+            ": the head of a split model runs on the processor, in ONNX Runtime; leave it out, or "
+            "run the whole model there",
+        )

@@ -1,14 +1,23 @@
 """Options for opening a model; the command line reads the defaults here, so it loads little."""
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.modelfile.file_reading import DISK, Files
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 AUTO = "auto"
+# The half of a split model that runs elsewhere: uint8 frames (N, H, W, 3) to its taps, float32
+# (N, C, h, w), by name or in their order.
+RunBackbone = Callable[["NDArray[np.uint8]"], "Mapping[str, NDArray[Any]] | Sequence[NDArray[Any]]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +34,7 @@ class SessionOptions:
     # Public keys: only files that one of them has signed are opened. None: whatever is there.
     trust: tuple[Path, ...] = ()
     allow_random_weights: bool = False
+    backbone: RunBackbone | None = None  # of a split model; None: the file beside its head
     # How the model is read; `open_session` gives what was checked, each file read once.
     files: Files = DISK
 

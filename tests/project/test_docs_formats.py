@@ -22,6 +22,7 @@ from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile import header as artefact_header
 from edgeseg.modelfile import metadata, signature
 from edgeseg.modelfile.metadata import ModelMetadata
+from edgeseg.runtime.backends.split_facts import SplitFacts, TapShape
 from edgeseg.runtime.drift import sink as driftsink
 from edgeseg.runtime.drift.watch import DriftWatch
 from edgeseg.runtime.events import records
@@ -113,6 +114,14 @@ def test_accuracy_is_what_an_evaluation_stores(artefact_copy: Path, plate: Path)
     succeed("eval", artefact_copy, plate, "--store", "-q")
     (entry,) = artefact_header.read_header(artefact_copy)["accuracy"]
     assert set(entry) == set(ACCURACY)
+
+
+def test_facts_of_a_half() -> None:
+    tap = TapShape(name="tap_1", shape=(1, 2, 3, 4))
+    facts = SplitFacts(
+        half="head", backbone_sha256="0", pixels=tap, offset=(0.0, 0.0, 0.0), taps=(tap,)
+    )
+    assert_documented("Facts of a half", json.loads(json.dumps(asdict(facts))))
 
 
 def plan_of(folder: Path) -> dict[str, Any]:

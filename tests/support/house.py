@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.events": ("modelfile",),
     "runtime.station": ("runtime.events",),
     "runtime.backends": ("modelfile",),
+    "runtime.accelerators": ("runtime.backends",),
     "runtime.capture": ("runtime.events", "data.synthetic"),
     "runtime.scoring": ("runtime.backends", "runtime.capture"),
     "runtime.drift": ("runtime.events",),
@@ -41,7 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtime.run": ("runtime.settings", "runtime.recipes"),
     "runtime": ("runtime.scoring",),  # what programs on a device import: open
     "fitting": ("evaluation", "runtime.backends"),  # it fits through graphs too
-    "export": ("fitting",),
+    "export": ("fitting", "runtime.accelerators"),
     "api": ("export",),
     "teach": ("fitting", "runtime", "runtime.run"),
     "bench": ("api", "teach"),

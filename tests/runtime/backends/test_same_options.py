@@ -39,8 +39,8 @@ CHANGES: dict[str, tuple[tuple[str, ...], SessionOptions]] = {
     "threads": (("--threads", str(OTHER_THREADS)), SessionOptions(threads=OTHER_THREADS)),
     "spin": (("--spin",), SessionOptions(spin=True)),
 }
-# Which library, and which bytes may be opened at all: no library is told.
-UNHEARD = {"backend", "trust", "files", "allow_random_weights"}
+# Which library, which bytes may be opened at all, and what runs elsewhere: no library is told.
+UNHEARD = {"backend", "trust", "files", "allow_random_weights", "backbone"}
 # What means nothing to a library: OpenVINO's threads have rules of their own, a plan has none.
 DEAF = {("openvino", "spin"), (PLAN, "threads"), (PLAN, "spin")}
 Written = list[dict[str, Any]]
