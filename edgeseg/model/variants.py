@@ -7,7 +7,7 @@ All variants have one covariance. From the mean m_v of a variant the square of a
 so the variant with the smallest mean of d_v^2 over all cells that count, which is Fisher's
 discriminant, costs one product of two vectors, and distances are then taken from its mean alone.
 The lowest score would not tell variants apart as well: its highest cells are those of a defect,
-and as high from all of them (docs/method.md).
+and as high from all of them (docs/variants.md).
 """
 
 from dataclasses import dataclass
