@@ -31,7 +31,7 @@ from edgeseg.fitting.locator.learn_locator import (
 )
 from edgeseg.vision.blobs import Blobs, Pieces, parse_several, pieces_in
 from edgeseg.vision.geometry import Geometry
-from edgeseg.vision.locate import Blob, Piece, Silhouette
+from edgeseg.vision.locate import Blob, Silhouette
 from edgeseg.vision.picture_size import MAX_PIXELS
 from edgeseg.vision.pose import Pose, Roi
 
@@ -63,7 +63,7 @@ def learn_parts(
         for sample in looked
     ]
     alike = _alike(geometry, seen)
-    outline = _outline([pieces.pieces[number] for pieces, number in alike], rate=rate)
+    outline = _outline(alike, rate=rate)
     side = _side(outline, alike)
     outline = replace(outline, home_xy=(side / 2, side / 2))
     blobs = Blobs(outline=outline, side=side, background=(), count=parse_several(geometry.locate))
@@ -123,7 +123,9 @@ def _alike(geometry: Geometry, seen: Sequence[Pieces]) -> list[Cut]:
     return alike
 
 
-def _outline(pieces: Sequence[Piece], *, rate: float) -> Blob:
+def _outline(alike: Sequence[Cut], *, rate: float) -> Blob:
+    """Return the outline of one part; its limit holds for the oddest part of a picture."""
+    pieces = [of_picture.pieces[number] for of_picture, number in alike]
     areas, lengths = (
         np.log([getattr(piece, name) for piece in pieces]) for name in ("area", "length")
     )
@@ -138,8 +140,11 @@ def _outline(pieces: Sequence[Piece], *, rate: float) -> Blob:
         limit=1.0,
         free=True,
     )
-    deviations = [blob.deviation(piece) for piece in pieces]
-    limit = max(ROOM * conformal_threshold(deviations, false_alarm_rate=rate).value, 1.0)
+    oddest: dict[int, float] = {}
+    for (of_picture, _), piece in zip(alike, pieces, strict=True):
+        key = id(of_picture)
+        oddest[key] = max(oddest.get(key, 0.0), blob.deviation(piece))
+    limit = max(ROOM * conformal_threshold(list(oddest.values()), false_alarm_rate=rate).value, 1.0)
     return replace(blob, limit=min(limit, math.log(_TWICE) / blob.area_spread))
 
 
