@@ -9,6 +9,10 @@ import pytest
 
 import edgeseg.runtime
 from edgeseg.api import load
+from edgeseg.base.errors import EdgesegError
+from edgeseg.export.triton_repository import write_triton
+from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.teach.project import RegionSettings
 from tests.support.commands import FIT, fail, succeed
 from tests.support.trays import good_trays, scattered_places, tray, write_trays
 
@@ -143,6 +147,11 @@ def test_doors_that_look_at_one_part_refuse(fitted, graph, today, tmp_path):
     assert "tiles have no fixed place" in fail(
         "stream", "--model", graph, "--source", today, "--tile", *STREAM, code=2
     )
+    with pytest.raises(EdgesegError, match="a server does not cut"):
+        metadata = file_metadata(graph)
+        write_triton(graph, tmp_path / "served", metadata=metadata)
+    with pytest.raises(EdgesegError, match="a project judges one part in a picture"):
+        RegionSettings(locate="blobs")
     fit = ("fit", today, *FIT, "--out", tmp_path / "no.edgeseg", "--locate")
     error = fail(*fit, "blobs", "--roi", "0,0,99,99", code=2)
     assert "no place of the picture can be named; leave --roi out" in error
