@@ -21,8 +21,8 @@ from edgeseg.fitting.update import update
 from edgeseg.model.artefact import load_artefact, save_artefact
 from edgeseg.model.predictor import torch_predictor
 from edgeseg.vision.geometry import Geometry
-from edgeseg.vision.images import write_image
 from edgeseg.vision.ignored import paint_ignored
+from edgeseg.vision.images import write_image
 from tests.support.small_models import RANDOM, SMALL
 from tests.support.trays import good_trays, scattered_places, tray, write_trays
 
@@ -129,7 +129,7 @@ def test_a_good_picture_without_a_part_is_named(good, tmp_path):
     folder = write_trays(
         tmp_path / "mixed", [*good_trays(8), np.full((240, 320, 3), 205, np.uint8)]
     )
-    with pytest.raises(DatasetError, match="008.png: no part in it can be judged"):
+    with pytest.raises(DatasetError, match=r"008\.png: no part in it can be judged"):
         fit(open_dataset(folder), SEVERAL, RANDOM)
 
 
@@ -146,10 +146,10 @@ def test_parts_that_touch_are_left_out_of_a_fit_and_told(tmp_path):
 
 def test_what_a_model_of_several_parts_cannot_do_is_refused(model, good):
     images = open_dataset(good)
-    with pytest.raises(UsageError, match="judges several parts in a picture.*fit again on all"):
+    with pytest.raises(UsageError, match=r"judges several parts in a picture.*fit again on all"):
         update(model.artefact, Changes(more=images), RANDOM)
+    anomalies = (Sample(image=good / "000.png", label=1, kind="scratch"),)
     with pytest.raises(UsageError, match="which of several parts in a picture is defective"):
-        anomalies = (Sample(image=good / "000.png", label=1, kind="scratch"),)
         fit(images, SEVERAL, replace(RANDOM, anomalies=anomalies))
     with pytest.raises(UsageError, match="tiles are not"):
         fit(images, replace(SEVERAL, frame_hw=(192, 192)), RANDOM)

@@ -43,7 +43,7 @@ class TrayGenerator:
     def _expose(self, index: int, *, kind: str | None) -> Plane:
         rng = np.random.default_rng([self.seed, 1, index])
         height, width = self.size_hw
-        picture = np.broadcast_to(np.float32(_TABLE), (height, width, 3)).copy()
+        picture = np.broadcast_to(np.array(_TABLE, np.float32), (height, width, 3)).copy()
         cells = rng.permutation(_ROWS**2)[: rng.integers(_FEWEST, _ROWS**2 + 1)]
         damaged = int(rng.integers(len(cells)))
         step_y, step_x = height / _ROWS, width / _ROWS
@@ -105,7 +105,7 @@ class TrayGenerator:
         layers = cv2.GaussianBlur(np.dstack([grey * alpha, alpha]), half, 0.8)
         moved = cv2.warpAffine(layers, for_opencv(matrix), size_wh, flags=cv2.INTER_LINEAR)
         picture *= 1 - moved[..., 1:]
-        picture += moved[..., :1] * np.float32((0.985, 1.0, 1.025))
+        picture += moved[..., :1] * np.array((0.985, 1.0, 1.025), np.float32)
 
 
 def _to_pixels(picture: Plane) -> NDArray[np.uint8]:

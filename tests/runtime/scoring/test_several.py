@@ -147,8 +147,8 @@ def test_doors_that_look_at_one_part_refuse(fitted, graph, today, tmp_path):
     assert "tiles have no fixed place" in fail(
         "stream", "--model", graph, "--source", today, "--tile", *STREAM, code=2
     )
+    metadata = file_metadata(graph)
     with pytest.raises(EdgesegError, match="a server does not cut"):
-        metadata = file_metadata(graph)
         write_triton(graph, tmp_path / "served", metadata=metadata)
     with pytest.raises(EdgesegError, match="a project judges one part in a picture"):
         RegionSettings(locate="blobs")
