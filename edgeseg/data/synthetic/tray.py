@@ -65,12 +65,13 @@ class TrayGenerator:
         return np.asarray(picture * light + rng.normal(0, _NOISE, picture.shape), np.float32)
 
     def _lug(self, metal: Plane, kind: str | None, index: int) -> tuple[Plane, Plane]:
-        """Draw a plate with a round end, two holes and a mark: grey levels, and where it is."""
+        """Draw a plate with a thin and a round end: its grey levels, and where it is."""
         side, middle = self._side, self._side // 2
         half, wide = round(self._long / 2), round(self._wide / 2)
         alpha = np.zeros((side, side), np.float32)
-        left, right = (middle - half, middle - wide), (middle + half - wide, middle + wide)
-        cv2.rectangle(alpha, left, right, 1.0, -1)
+        thin, right = round(0.6 * wide), middle + half - wide
+        outline = [(-half, -thin), (right - middle, -wide), (right - middle, wide), (-half, thin)]
+        cv2.fillPoly(alpha, [np.array(outline, np.int32) + middle], 1.0)
         cv2.circle(alpha, (middle + half - wide, middle), wide, 1.0, -1)
         grey = np.asarray(metal, np.float32)
         edge = alpha - cv2.erode(alpha, np.ones((5, 5), np.uint8))
