@@ -200,6 +200,17 @@ def quadratic_forms(proto: ModelProto) -> list[NodeProto]:
     return forms
 
 
+def choice_of_variant(proto: ModelProto) -> list[NodeProto]:
+    """Find the nodes that choose a variant; sums of so many products stay in fp32."""
+    taken = next((node for node in proto.graph.node if MEANS in node.input), None)
+    if taken is None:  # of one product
+        return []
+    chain = ancestors(proto, taken.input[1])
+    centring = next(node for node in reversed(chain) if node.op_type == "Sub")
+    centred = {node.output[0] for node in ancestors(proto, centring.input[0])}
+    return [node for node in chain if node.output[0] not in centred]
+
+
 def ancestors(proto: ModelProto, tensor: str) -> list[NodeProto]:
     """List the nodes that a tensor depends on, in the order of execution."""
     wanted, makers = {tensor}, []

@@ -12,9 +12,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from edgeseg.base.errors import ExportError
 from edgeseg.base.messages import Setting
 from edgeseg.export.graph import (
-    MEANS,
     ancestors,
     check_graph,
+    choice_of_variant,
     initializers,
     quadratic_forms,
 )
@@ -49,23 +49,15 @@ def to_half(proto: ModelProto, plan: HalfPlan) -> ModelProto:
     first = next(node for node in half.graph.node if node.op_type == "Conv")
     # Nodes are told apart by their first output: protobuf hands out new wrappers at every look.
     makers = [node for form in sorted(forms) for node in ancestors(half, form)]
-    region = _names(makers) - _names(ancestors(half, first.input[0])) - _choice(half)
+    region = (
+        _names(makers) - _names(ancestors(half, first.input[0])) - _names(choice_of_variant(half))
+    )
     if not plan.embedding:
         projected = _names(_projections(half))
         behind = {name for name in region if projected & _names(ancestors(half, name))}
         region = (region - behind if plan.backbone else set()) | forms
     _retype(half, region)
     return check_graph(half)
-
-
-def _choice(proto: ModelProto) -> set[str]:
-    """Name the nodes that choose a variant: sums of so many products stay in fp32."""
-    taken = next((node for node in proto.graph.node if MEANS in node.input), None)
-    if taken is None:  # of one product
-        return set()
-    chain = ancestors(proto, taken.input[1])
-    centring = next(node for node in reversed(chain) if node.op_type == "Sub")
-    return _names(chain) - _names(ancestors(proto, centring.input[0]))
 
 
 def _names(nodes: list[NodeProto]) -> set[str]:

@@ -23,6 +23,7 @@ from edgeseg.base.files import temporary_folder
 from edgeseg.export.graph import (
     ancestors,
     check_graph,
+    choice_of_variant,
     initializers,
     quadratic_form,
     quadratic_forms,
@@ -46,7 +47,12 @@ _LEAST_REACH = 0.02
 def quantisable(proto: ModelProto, *, target: str = "trt") -> list[NodeProto]:
     """List the nodes of the backbone and the projection that may become int8, in order."""
     form = quadratic_form(proto)
-    return [node for node in ancestors(proto, form.output[0]) if node.op_type in _INT8_OPS[target]]
+    choice = {node.output[0] for node in choice_of_variant(proto)}
+    return [
+        node
+        for node in ancestors(proto, form.output[0])
+        if node.op_type in _INT8_OPS[target] and node.output[0] not in choice
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,6 +70,23 @@ def gige_camera() -> Iterator[GigeCamera]:
             yield camera
         finally:
             camera.kill()
+
+
+_AGAIN_S = 5.0  # a frame that has not come by then was lost on its way: nobody sends UDP twice
+_UNCONFIRMED_S = 0.5  # after which the library sends a trigger again
+
+
+def fire_until(fire: Callable[[], None], came: Callable[[], bool]) -> int:
+    """Fire until a frame came, again where one was lost; how many the camera may have taken."""
+    taken, deadline_s = 0, time.monotonic() + HANGS_S
+    while not came():
+        fired_s = time.monotonic()
+        assert fired_s < deadline_s, "no trigger brings a frame"
+        fire()
+        taken += 1 + int((time.monotonic() - fired_s) / _UNCONFIRMED_S)
+        while not came() and time.monotonic() < fired_s + _AGAIN_S:
+            time.sleep(0.002)
+    return taken
 
 
 def is_whole(frame_hwc: NDArray[np.uint8]) -> bool:

@@ -21,7 +21,7 @@ from edgeseg.export.precision.tolerances import TOLERANCES
 from edgeseg.export.triton_repository import triton_config
 from edgeseg.export.verify import VerificationFrames, agreement
 from edgeseg.fitting.graph.model_writing import write_model
-from edgeseg.model.predictor import Scored, torch_scorer
+from edgeseg.model.predictor import VariantScores, variant_predictor
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.inspect_file import describe
 from tests.support.export_models import COARSE, SHORT
@@ -97,10 +97,10 @@ def test_the_choice_stays_in_fp32_where_all_else_is_half() -> None:
 
 def test_a_file_that_names_another_variant_is_refused() -> None:
     fitted = two_colours(CONFIG)
-    reference = torch_scorer(fitted.model())
+    reference = variant_predictor(fitted.model())
     frames = np.stack([coloured(colour, index) for colour in COLOURS for index in range(4)])
 
-    def confused(images: np.ndarray) -> Scored:
+    def confused(images: np.ndarray) -> VariantScores:
         right = reference(images)
         return right._replace(variants=1 - right.variants)
 

@@ -1,7 +1,6 @@
 """Part ids from adapters before the pulse of a camera's line."""
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,12 +16,11 @@ from edgeseg.runtime.events.codes import PartNote
 from edgeseg.runtime.triggers.part import GONE, REST
 from tests.doubles.broker import Broker, mosquitto
 from tests.doubles.fakes import BrightnessSession
-from tests.doubles.gige_camera import SERIAL, gige_camera
+from tests.doubles.gige_camera import SERIAL, fire_until, gige_camera
 from tests.doubles.opcua_peer import Peer, visit
 from tests.doubles.plc import ModbusPlc
 from tests.doubles.rig import Rig
 from tests.doubles.server_process import free_port
-from tests.support import HANGS_S
 from tests.support.http_client import ask
 
 
@@ -194,16 +192,16 @@ def test_a_gige_camera_takes_the_id_with_its_next_frame() -> None:
 
 def fire_until_taken(rig: Rig, reader: Reader, part_id: str) -> int:
     """Announce a part and fire, again where the frame was lost on its way; how often announced."""
-    seen, announced, deadline_s = len(rig.results), 0, time.monotonic() + HANGS_S
-    while not taken(rig, seen, part_id):
-        assert time.monotonic() < deadline_s, f"{part_id!r} is never taken"
+    seen, announced = len(rig.results), 0
+
+    def announce_and_fire() -> None:
+        nonlocal announced
         if part_id:
             ask(rig, "POST", "/part", {"part_id": part_id})
             announced += 1
         reader.fire()
-        again_s = time.monotonic() + 5.0
-        while not taken(rig, seen, part_id) and time.monotonic() < again_s:
-            time.sleep(0.002)
+
+    fire_until(announce_and_fire, lambda: taken(rig, seen, part_id))
     return announced
 
 
