@@ -239,7 +239,7 @@ class JudgedPrediction(Prediction):
     doubt: Doubt | None = None  # why it is invalid or not_found
     good_parts: int | None = None  # behind the p-value; None: not known
     path: Path | None = None  # of the picture, where it was a file
-    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, in reading order
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
 
     @property
     def anomalous(self) -> bool:

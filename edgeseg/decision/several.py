@@ -125,7 +125,7 @@ def judge_picture(
         pixel_threshold=thresholds.pixel,
         verdict=judged.areas.verdict,
         doubt=judged.doubt,
-        p_value=None if good is None or not whole.of_parts else chance(whole.score, good),
+        p_value=None if good is None else chance(whole.score, good),
         good_parts=None if good is None else good.count,
         regions=judged.areas.regions,
         parts=judged.parts,

@@ -104,7 +104,8 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             by=options.group_by,
         )
         artefact = finish(space, collected, data=data, options=options)
-    if foreign := foreign_sentence(artefact.calibration.good):
+    screened = space.config.geometry.several is None
+    if foreign := foreign_sentence(artefact.calibration.good, screened=screened):
         options.note(foreign)
     return artefact
 

@@ -114,7 +114,7 @@ class Pieces:
 
 
 def pieces_in(image_hwc: NDArray[np.uint8], *, least: float) -> Pieces:
-    """Find all pieces of at least so many of the camera's pixels, in reading order."""
+    """Find all pieces of at least so many of the camera's pixels, from top to bottom."""
     seen = stand_out(image_hwc, side=_SIDE)
     lines, _ = cv2.findContours(seen.mask_hw, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     labels_hw = np.zeros(seen.mask_hw.shape, np.int32)

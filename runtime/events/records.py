@@ -97,7 +97,7 @@ class FrameResult:
     trigger_id: int | None = None  # None: free running
     part_id: str | None = None  # the part's serial number, where somebody tells it
     pose: Pose | None = None  # where the part lies, if it is looked for
-    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, in reading order
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
     view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
 
     @property

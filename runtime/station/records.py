@@ -89,7 +89,7 @@ class Inspection:
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
     variant: str | None = None  # of the product; None: the model has one product
-    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, in reading order
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
 
     @property
     def reason(self) -> str:

@@ -13,10 +13,12 @@ from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.data.datasets import open_dataset
 from edgeseg.data.part_samples import PartSamples
 from edgeseg.data.samples import Sample
+from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit
 from edgeseg.fitting.locator import trial
 from edgeseg.fitting.locator.choose_way import choose_way
 from edgeseg.fitting.options import Changes
+from edgeseg.fitting.screening.screen import screen_in
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import load_artefact, save_artefact
 from edgeseg.model.predictor import torch_predictor
@@ -125,6 +127,15 @@ def test_parts_of_a_picture_are_held_out_together(good):
     assert len(set(groups.values())) == 4
 
 
+def test_pictures_kept_apart_are_kept_apart_whole(good):
+    config = replace(SEVERAL, calibration="holdout", holdout=0.3)
+    artefact = fit(open_dataset(good), config, RANDOM)
+    assert artefact.moments is not None
+    assert artefact.moments.images == 7 * 6
+    assert (artefact.calibration.images, artefact.calibration.parts) == (3, 3)
+    assert artefact.calibration.origin.kind == "split"
+
+
 def test_a_good_picture_without_a_part_is_named(good, tmp_path):
     folder = write_trays(
         tmp_path / "mixed", [*good_trays(8), np.full((240, 320, 3), 205, np.uint8)]
@@ -151,6 +162,8 @@ def test_what_a_model_of_several_parts_cannot_do_is_refused(model, good):
     anomalies = (Sample(image=good / "000.png", label=1, kind="scratch"),)
     with pytest.raises(UsageError, match="which of several parts in a picture is defective"):
         fit(images, SEVERAL, replace(RANDOM, anomalies=anomalies))
+    with pytest.raises(UsageError, match="whole pictures cannot be compared where their parts"):
+        screen_in(FeatureSpace.of(model.artefact), images, RANDOM)
     with pytest.raises(UsageError, match="tiles are not"):
         fit(images, replace(SEVERAL, frame_hw=(192, 192)), RANDOM)
 
