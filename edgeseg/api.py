@@ -28,6 +28,8 @@ from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.open_data import Data, Folder, open_data
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
+from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.several import PartLooks, judge_picture
 from edgeseg.evaluation.evaluate import Evaluation, Visitor
 from edgeseg.evaluation.evaluate import evaluate as evaluate_on
 from edgeseg.export.options import ExportOptions
@@ -41,7 +43,7 @@ from edgeseg.modelfile.header import check_artefact_name, refuse_exported
 from edgeseg.runtime.backends.session_options import RunBackbone
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.frames import Channels, Picture, PictureT
-from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi
+from edgeseg.vision.geometry import PLAIN, Geometry, Polygon, Roi, View
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.ignored import paint_ignored, read_regions
 from edgeseg.vision.picture_kinds import Colour
@@ -114,21 +116,32 @@ class Model:
     def _judge(self, frame_hwc: NDArray[np.uint8], channels: Channels) -> JudgedPrediction:
         config, frame_hw = self.artefact.config, frame_hwc.shape[:2]
         config.geometry.check(frame_hw)
+        thresholds = self.artefact.calibration.thresholds
+        looks = PartLooks.of(frame_hwc, config.geometry, config.image_hw)
+        if looks is not None:
+            each = [self._score_view(frame_hwc, view, channels) for view in looks.views]
+            return judge_picture(looks, each, thresholds, self._good_scores)
         found = config.geometry.find(frame_hwc)
         view = config.geometry.view(
             frame_hw, config.image_hw, None if found is None else found.look
         )
-        resized_hwc = view.picture(frame_hwc)
-        input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
-        input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
-        prediction = self._score(input_hwc, view.inside(config.grid_hw))
         return judge(
-            replace(prediction, appearance=appearance_of(input_hwc)),
-            thresholds=self.artefact.calibration.thresholds,
+            self._score_view(frame_hwc, view, channels),
+            thresholds=thresholds,
             good=self._good_scores,
             view=view,
             found=found,
         )
+
+    def _score_view(
+        self, frame_hwc: NDArray[np.uint8], view: View, channels: Channels
+    ) -> Prediction:
+        config = self.artefact.config
+        resized_hwc = view.picture(frame_hwc)
+        input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
+        input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
+        prediction = self._score(input_hwc, view.inside(config.grid_hw))
+        return replace(prediction, appearance=appearance_of(input_hwc))
 
     def evaluate(
         self,
@@ -364,8 +377,8 @@ def fit(
     ignore: polygons [(x, y), ...] of what does not matter, or a file of them: JSON, or a picture
         that is white there.
     locate: "blob" (by its outline) or "anchor:X,Y,W,H" (by that rectangle of the first picture) to
-        find the part first, where parts lie anywhere; "auto" takes what finds most planted
-        defects.
+        find the part first, where parts lie anywhere; "blobs" to judge several parts in every
+        picture, each by its outline; "auto" takes what finds most planted defects.
     channels: the order in arrays of colours; "bgr" for what OpenCV has captured or read.
     layout: the kind of the dataset, where it is not recognised; "folder": all pictures are good.
     fold: the fold to test on, of a dataset that has folds.

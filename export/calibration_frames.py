@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import DatasetError
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
+from edgeseg.data.part_samples import PartSamples
 from edgeseg.data.planted.planting import planted_set
 from edgeseg.data.samples import Sample, frames_at_once, load_batches
 from edgeseg.data.synthetic.scene import SceneGenerator
@@ -32,6 +33,8 @@ def calibration_frames(dataset: Dataset, config: FitConfig) -> NDArray[np.uint8]
         config.size_hw, most=CALIBRATION_IMAGES, least=LEAST_IMAGES, pixels=CALIBRATION_PIXELS
     )
     chosen = _of_variants(dataset.train, most) if config.variants else _spread(dataset.train, most)
+    if config.geometry.several is not None:
+        chosen = _spread(PartSamples(geometry=config.geometry).of(chosen), most)
     batches = load_batches(chosen, size_hw=config.image_hw, geometry=config.geometry, batch_size=1)
     frames = (batch.frames[0] for batch in batches)
     tiling = config.tiling

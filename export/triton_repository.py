@@ -92,6 +92,11 @@ def _check(model_path: Path, metadata: ModelMetadata) -> ModelMetadata:
         raise ExportError(f"{model_path}: no such file; make it with `edgeseg export`")
     if model_path.suffix not in MODEL_SUFFIXES:
         raise UsageError(f"{model_path}: expected {' or '.join(MODEL_SUFFIXES)}")
+    if metadata.looks.several is not None:
+        raise ExportError(
+            f"{model_path}: judges parts that are cut out of pictures with several, and a server "
+            "does not cut; run it with `edgeseg stream` or edgeseg.runtime.open"
+        )
     digest = file_sha256(model_path)
     if model_path.suffix == ".onnx":
         metadata = replace(metadata, plan=None)

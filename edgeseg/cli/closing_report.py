@@ -47,6 +47,7 @@ def evidence_of(artefact: "Artefact") -> Evidence:
         images=tuple(good.images[place] for place in good.leading) if good.images else (),
         planted=() if planted is None else tuple(planted.scores.tolist()),
         pictures=good.count if good.parts < good.count else None,
+        screened=artefact.config.geometry.several is None,
     )
 
 

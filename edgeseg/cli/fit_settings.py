@@ -133,8 +133,10 @@ class FitSettings:
         None,
         "Find the part first, where parts lie anywhere. blob: by its outline; the background is "
         "left out (blob,background=yes: it counts too). anchor:X,Y,W,H[,angles=10]: by this "
-        "rectangle of the first image, which all images must show. auto[,anchor:X,Y,W,H]: what "
-        "finds most planted defects, not at all included.",
+        "rectangle of the first image, which all images must show. blobs[,count=8]: several parts "
+        "in every image, each found by its outline, cut out and judged; a defect in one is a "
+        "defect of the image, and one that touches another makes it invalid. "
+        "auto[,anchor:X,Y,W,H]: what finds most planted defects, not at all included.",
         metavar="HOW",
         group=LOOK,
     )

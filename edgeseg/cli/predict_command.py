@@ -25,7 +25,13 @@ from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import max_pixels_option
 from edgeseg.cli.needs import FITTING, check_needs
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import JudgedPrediction, is_alarming, verdicts_in_words
+from edgeseg.decision.judgement import (
+    JudgedPart,
+    JudgedPrediction,
+    is_alarming,
+    parts_facts,
+    verdicts_in_words,
+)
 from edgeseg.decision.prediction import Region
 from edgeseg.modelfile.header import read_config
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
@@ -75,6 +81,7 @@ class PredictionRow:
     error: str | None = None  # why it could not be read
     doubt: Doubt | None = None  # why it is invalid or not_found
     variant: str | None = None  # of the product; None: the model has one product
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several
 
     @classmethod
     def of(cls, path: Path, result: JudgedPrediction, *, picture: Path | None) -> "PredictionRow":
@@ -90,6 +97,7 @@ class PredictionRow:
             picture=picture,
             doubt=result.doubt,
             variant=result.variant,
+            parts=result.parts,
         )
 
     @property
@@ -105,8 +113,17 @@ class PredictionRow:
         why = "" if self.doubt is None else f" ({self.doubt})"
         odd = "" if self.oddness is None else f", {self.oddness}"
         named = "" if self.variant is None else f"{self.variant}, "
-        verdict = f"{named}{self.verdict}{why}"
+        verdict = f"{named}{self.verdict}{why}{self._counted}"
         return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
+
+    @property
+    def _counted(self) -> str:
+        """What the parts of the picture are, where it shows several."""
+        if not self.parts:
+            return ""
+        bad = [str(n) for n, part in enumerate(self.parts, 1) if is_alarming(part.verdict)]
+        which = f", not good: {', '.join(bad)}" if bad else ""
+        return f" ({len(self.parts)} parts{which})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -119,6 +136,7 @@ class PredictionRow:
             "anomalous": is_alarming(self.verdict),
             "regions": [asdict(region) | {"peak": finite(region.peak)} for region in self.regions],
         }
+        facts |= parts_facts(self.parts)
         if self.variant is not None:
             facts["variant"] = self.variant
         if self.picture is not None:
@@ -130,10 +148,15 @@ class PredictionRow:
         return facts
 
     def cells(self) -> list[Any]:
-        """Cells in the order of COLUMNS, and the variant; regions are x y width height."""
+        """Cells in the order of COLUMNS, and the variant; regions are x y width height.
+
+        Parts are written as JSON, which a table has no other place for.
+        """
         boxes = "; ".join(" ".join(map(str, region.box_xywh)) for region in self.regions)
         numbers = [self.score, self.threshold, self.p_value]
-        return [self.path, *numbers, self.verdict, boxes, self.error or self.doubt, self.variant]
+        why, parts = self.error or self.doubt, parts_facts(self.parts).get("parts")
+        shown = None if parts is None else json.dumps(parts, allow_nan=False)
+        return [self.path, *numbers, self.verdict, boxes, why, self.variant, shown]
 
 
 class Drawings:
@@ -297,10 +320,14 @@ def _print_rows(
 def _csv(rows: Sequence[PredictionRow]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    named = any(row.variant is not None for row in rows)
-    columns = (*COLUMNS, "variant") if named else COLUMNS
+    named, parts = (any(getattr(row, name) for row in rows) for name in ("variant", "parts"))
+    columns = (*COLUMNS, *("variant",) * named, *("parts",) * parts)
     table.writerow(columns)
-    table.writerows(row.cells()[: len(columns)] for row in rows)
+    every = (*COLUMNS, "variant", "parts")
+    table.writerows(
+        [cell for name, cell in zip(every, row.cells(), strict=True) if name in columns]
+        for row in rows
+    )
     return text.getvalue()
 
 

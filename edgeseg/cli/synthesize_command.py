@@ -1,6 +1,7 @@
 """`edgeseg synthesize`."""
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -19,13 +20,26 @@ from edgeseg.config import FitConfig
     "--test-defective", type=click.IntRange(0), default=5, help="Images of each kind of defect."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Another seed, another part.")
+@click.option(
+    "--show",
+    type=click.Choice(["part", "tray"]),
+    default="part",
+    help="One part in a picture, or a tray of six to nine that lie anywhere.",
+)
 def synthesize(
-    out: Path, size_hw: tuple[int, int], train: int, test_good: int, test_defective: int, seed: int
+    out: Path,
+    size_hw: tuple[int, int],
+    train: int,
+    test_good: int,
+    test_defective: int,
+    seed: int,
+    show: Literal["part", "tray"],
 ) -> None:
     """Make a data set of a synthetic part, with defects and exact masks.
 
     \b
     edgeseg synthesize plate --train 40
+    edgeseg synthesize trays --show tray --size 512
     """
     from edgeseg.data.synthetic.scene import write_dataset
 
@@ -36,6 +50,8 @@ def synthesize(
         test_good=test_good,
         test_defective=test_defective,
         seed=seed,
+        show=show,
     )
-    following = command_line("fit", out, "--out", f"{out.name}.edgeseg")
+    how = ("--locate", "blobs") if show == "tray" else ()
+    following = command_line("fit", out, *how, "--out", f"{out.name}.edgeseg")
     note(f"wrote {out}; next: {following}")

@@ -18,7 +18,13 @@ from edgeseg.decision.operating_point import (
     rate_threshold,
 )
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.modelfile.header import calibration_facts, highest_scores, read_floats, read_header
+from edgeseg.modelfile.header import (
+    calibration_facts,
+    highest_scores,
+    read_config,
+    read_floats,
+    read_header,
+)
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.vision.part_groups import highest_of_parts
@@ -37,6 +43,7 @@ class Evidence:
     earlier: bool = False  # the planted ones were scored before the good images of this computer
     labelled: tuple[float, ...] = ()  # scores of known defects
     pictures: int | None = None  # good images behind the scores; None: one image a part
+    screened: bool = True  # whether a fit can leave odd ones out: not of several parts in each
 
     @cached_property
     def points(self) -> tuple[OperatingPoint, ...]:
@@ -122,4 +129,5 @@ def _of_artefact(model: Path) -> Evidence:
         images=tuple(each.image for each in named) if known else (),
         planted=() if planted is None else tuple(planted.tolist()),
         pictures=None if groups is None else images,
+        screened=read_config(model).geometry.several is None,
     )

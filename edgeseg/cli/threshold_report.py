@@ -102,11 +102,12 @@ def question_lines(evidence: Evidence) -> list[str]:
         return []
     one = odd.count == 1
     first = "the first scores" if one else f"the first {odd.count} score"
+    robust = ", or fit with --robust drop" if evidence.screened else ""
     question, them = ("is it a good part", "it") if one else ("are they good parts", "them")
     return [
         f"{first} unlike the others: {question}? Without {them} the threshold would be "
         f"{odd.threshold_without:.4f}{_found_without(evidence, odd)}",
-        f"if not, take {them} out, or fit with --robust drop; if so, add more parts like {them}",
+        f"if not, take {them} out{robust}; if so, add more parts like {them}",
     ]
 
 

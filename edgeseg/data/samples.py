@@ -40,6 +40,7 @@ class Sample:
     image_index: int | None = None  # the frame, where `image` is a video
     mask_index: int | None = None  # the frame, where `mask` is a .npy of (T, H, W)
     variant: str | None = None  # of the product, where folders tell it
+    part_number: int | None = None  # of the parts in it that are judged, where it shows several
 
     def __post_init__(self) -> None:
         if self.label not in (0, 1) or (self.label == 0) != (self.kind == GOOD):
@@ -115,10 +116,9 @@ def _decode(
         geometry.check((height, width), name=str(sample.image))
     except UsageError as error:
         raise DatasetError(error) from None
-    found = geometry.find(image_hwc)
+    view, found = _look(sample, image_hwc, size_hw, geometry)
     if found is not None and found.pose is None and not lenient:
         raise DatasetError(f"{sample.image}: no part is found in it ({found.reason})")
-    view = geometry.view((height, width), size_hw, None if found is None else found.look)
     mask_hw = _read_mask(sample, view, max_pixels=max_pixels)
     hidden = hidden_of(geometry, size_hw)
     return _Decoded(
@@ -132,19 +132,46 @@ def _decode(
     )
 
 
+def _look(
+    sample: Sample, image_hwc: NDArray[np.uint8], size_hw: tuple[int, int], geometry: Geometry
+) -> tuple[View, Found | None]:
+    """Return how a picture, or one of its parts, is looked at."""
+    frame_hw = image_hwc.shape[:2]
+    several = geometry.several
+    if several is not None:
+        seen, number = several.find_parts(image_hwc), sample.part_number
+        if number is None or number >= len(seen.judged):
+            why = [part.found.reason for part in seen.parts] or [seen.lacking]
+            raise DatasetError(f"{sample.image}: no part in it can be judged ({why[0]})")
+        part = seen.judged[number]
+        return geometry.part_view(frame_hw, size_hw, part), part.found
+    found = geometry.find(image_hwc)
+    return geometry.view(frame_hw, size_hw, None if found is None else found.look), found
+
+
 def _read_mask(sample: Sample, view: View, *, max_pixels: int) -> NDArray[np.bool_] | None:
     if sample.mask is None:
         return np.zeros(view.size_hw, np.bool_) if sample.is_marked else None
+    mask_hw = read_mask_of(sample, view.frame_hw, max_pixels=max_pixels)
+    return None if mask_hw is None else view.mask(mask_hw)
+
+
+def read_mask_of(
+    sample: Sample, frame_hw: tuple[int, int], *, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.bool_] | None:
+    """Read the mask of a picture in its own size; None of a defect that nobody has marked."""
+    if sample.mask is None:
+        return np.zeros(frame_hw, np.bool_) if sample.is_marked else None
     if sample.mask_index is None:
         mask_hw = read_mask(sample.mask, max_pixels=max_pixels)
     else:
         mask_hw = read_mask_stack(sample.mask, sample.mask_index)
-    if mask_hw.shape != view.frame_hw:
+    if mask_hw.shape != frame_hw:
         raise DatasetError(
             f"{sample.mask}: mask of {mask_hw.shape[0]}x{mask_hw.shape[1]} for a picture of "
-            f"{view.frame_hw[0]}x{view.frame_hw[1]} (height x width), expected the same size"
+            f"{frame_hw[0]}x{frame_hw[1]} (height x width), expected the same size"
         )
-    return view.mask(mask_hw)
+    return mask_hw
 
 
 def _read(sample: Sample, *, max_pixels: int) -> tuple[NDArray[np.uint8], int | None]:

@@ -71,6 +71,29 @@ class GoodImageScores:
         _, first = np.unique(self.groups[falling], return_index=True)
         return [int(place) for place in falling[np.sort(first)]]
 
+    def by_picture(self) -> "GoodImageScores":
+        """Return one row for each picture that shows several parts, with the highest of theirs.
+
+        A picture alarms if one of its parts does; its distances are those of its mean part.
+        """
+        names = list(dict.fromkeys(self.images))
+        at = {name: number for number, name in enumerate(names)}
+        of_each = np.array([at[name] for name in self.images], np.intp)
+        _, first = np.unique(of_each, return_index=True)
+        shown = self.groups[first] if self.groups.size else self.groups
+        return GoodImageScores(
+            scores=highest_of_parts(self.scores, of_each),
+            peaks=highest_of_parts(self.peaks, of_each),
+            floors=highest_of_parts(self.floors, of_each),
+            frame_d2=(np.bincount(of_each, self.frame_d2) / np.bincount(of_each)).astype(
+                np.float32
+            ),
+            d2_mean=self.d2_mean,
+            d2_std=self.d2_std,
+            groups=no_groups() if np.unique(shown).size == shown.size else shown,
+            images=tuple(names),
+        )
+
     @property
     def of_parts(self) -> "PartScores":
         """One score per part, the highest of its images: a part alarms if one image does."""

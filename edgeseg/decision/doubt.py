@@ -15,6 +15,7 @@ class DoubtKind(str, Enum):
     BLURRED = "blurred"
     FOREIGN = "foreign"  # another product, an empty belt, a covered lens
     NOT_FOUND = "not_found"
+    PARTS = "parts"  # of several in one picture
 
 
 SENTENCES: dict[DoubtKind, str] = {
@@ -24,6 +25,7 @@ SENTENCES: dict[DoubtKind, str] = {
     DoubtKind.BLURRED: "the picture is blurred, or has far less contrast than the good images",
     DoubtKind.FOREIGN: "the picture is not of this part: it is unlike the good images everywhere",
     DoubtKind.NOT_FOUND: "the part is not where it may be, or does not look like one",
+    DoubtKind.PARTS: "not all parts of the picture can be judged",
 }
 
 

@@ -1,7 +1,7 @@
 """Judge a prediction by the thresholds of its model: verdict, p-value and regions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
+from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt, DoubtKind, doubt_on
 from edgeseg.decision.foreign import map_floor
 from edgeseg.decision.operating_point import oddness, p_value
@@ -184,6 +185,42 @@ def judge_areas(
 
 
 @dataclass(frozen=True, kw_only=True)
+class JudgedPart:
+    """One of several parts in a picture, with a verdict of its own."""
+
+    box_xywh: tuple[int, int, int, int]  # around it, in pixels of the picture
+    degrees: float  # turned so far from upright, anticlockwise as people see it
+    score: float | None  # None: it is no whole part, and not judged
+    verdict: Verdict
+    doubt: Doubt | None = None  # why it is invalid
+
+    def facts(self) -> dict[str, object]:
+        """Return plain values, for events and messages."""
+        return {
+            "box": list(self.box_xywh),
+            "degrees": round(self.degrees, 1),
+            "score": finite(self.score),
+            "verdict": self.verdict,
+            "reason": "" if self.doubt is None else str(self.doubt),
+        }
+
+
+def parts_facts(parts: Sequence[JudgedPart]) -> dict[str, object]:
+    """Return the parts of a picture under their key; nothing of a picture of one part."""
+    return {"parts": [part.facts() for part in parts]} if parts else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedFrame:
+    """A prediction with its verdict, its regions, and the parts where it shows several."""
+
+    prediction: Prediction
+    areas: Areas
+    doubt: Doubt | None  # why it is invalid or not_found
+    parts: tuple[JudgedPart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class JudgedPrediction(Prediction):
     """A prediction with its verdict: what `predict` returns.
 
@@ -202,6 +239,7 @@ class JudgedPrediction(Prediction):
     doubt: Doubt | None = None  # why it is invalid or not_found
     good_parts: int | None = None  # behind the p-value; None: not known
     path: Path | None = None  # of the picture, where it was a file
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
 
     @property
     def anomalous(self) -> bool:

@@ -63,6 +63,7 @@ class Prediction:
     appearance: Appearance | None = None  # of the input; None: not computed
     raised_hw: NDArray[np.bool_] | None = None  # (H, W): of tiles, place_of_score of the worst one
     variant: str | None = None  # of the product that it shows; None: the model has one product
+    of_parts: tuple["Prediction", ...] = ()  # of a picture of several: each that is judged
 
     @property
     def shown_hw(self) -> NDArray[np.float32] | None:

@@ -1,5 +1,6 @@
 """Run a predictor over the test images of a dataset, and compute every metric."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +20,7 @@ from edgeseg.decision.metrics import LabelledResults
 from edgeseg.decision.prediction import find_regions
 from edgeseg.decision.pro import MapEvaluator
 from edgeseg.decision.thresholds import Thresholds
+from edgeseg.evaluation.several import PartsPredictor, PictureOfParts
 from edgeseg.model.predictor import VariantPredictor, VariantScores, variant_scores
 from edgeseg.vision.appearance import appearance_of
 from edgeseg.vision.geometry import PLAIN, Geometry
@@ -135,6 +137,21 @@ def evaluate(
     _check_labelled(dataset)
     started = time.perf_counter()
     batch_size = frames_at_once(size_hw, most=batch_size)
+    if geometry.several is not None:
+        parts = PartsPredictor(
+            predict=predict,
+            geometry=geometry,
+            size_hw=size_hw,
+            grid_hw=grid_hw,
+            thresholds=thresholds,
+            batch_size=batch_size,
+            max_pixels=max_pixels,
+        )
+        watched = progress(dataset.test, length=len(dataset.test), label="Evaluating")
+        pictures = parts.pictures(watched, max_bad=max_bad, on_bad=on_bad)
+        return _evaluation(
+            dataset, _judge_parts(pictures, thresholds, visit=visit), thresholds, started=started
+        )
     batches = load_batches(
         dataset.test,
         size_hw=size_hw,
@@ -145,8 +162,19 @@ def evaluate(
         on_bad=on_bad,
     )
     length = -(-len(dataset.test) // batch_size)
-    watched = progress(batches, length=length, label="Evaluating")
-    seen = _predict_all(predict, watched, thresholds, grid_hw=grid_hw, visit=visit)
+    steps = progress(batches, length=length, label="Evaluating")
+    seen = _predict_all(predict, steps, thresholds, grid_hw=grid_hw, visit=visit)
+    return _evaluation(dataset, seen, thresholds, variants=variants, started=started)
+
+
+def _evaluation(
+    dataset: Dataset,
+    seen: "_ImageResults",
+    thresholds: Thresholds,
+    *,
+    variants: Sequence[str] = (),
+    started: float,
+) -> Evaluation:
     measured, samples = seen.results(thresholds.score), seen.samples
     return Evaluation(
         dataset=dataset.name,
@@ -186,6 +214,24 @@ class _ImageResults:
     verdicts: list[Verdict] = field(default_factory=list)
     variants: list[int] = field(default_factory=list)  # that were named; of several
 
+    def add(
+        self,
+        sample: Sample,
+        map_hw: NDArray[np.float32],
+        mask_hw: NDArray[np.bool_] | None,
+        *,
+        score: float,
+        verdict: Verdict,
+        limits: Thresholds,
+    ) -> None:
+        """Take the result of one image."""
+        _, count = find_regions(map_hw, limits.pixel, size_hw=map_hw.shape)
+        self.maps.add(map_hw, mask_hw, name=sample.image.name)
+        self.samples.append(sample)
+        self.scores.append(score)
+        self.regions.append(count)
+        self.verdicts.append(verdict)
+
     def results(self, threshold: float) -> LabelledResults:
         """Return the results for the metrics."""
         return LabelledResults(
@@ -218,14 +264,24 @@ def _predict_all(
                 found=batch.found[i],
                 appearance=appearance_of(batch.frames[i]),
             )
-            _, count = find_regions(maps[i], limits.pixel, size_hw=maps[i].shape)
-            seen.maps.add(maps[i], batch.masks[i], name=sample.image.name)
-            seen.samples.append(sample)
-            seen.scores.append(score)
-            seen.regions.append(count)
-            seen.verdicts.append(verdict)
+            seen.add(sample, maps[i], batch.masks[i], score=score, verdict=verdict, limits=limits)
             if visit is not None:
                 visit(sample, batch.frames[i], batch.masks[i], maps[i], score, verdict)
+    return seen
+
+
+def _judge_parts(
+    pictures: Iterable[PictureOfParts], limits: Thresholds, *, visit: Visitor | None
+) -> _ImageResults:
+    seen = _ImageResults()
+    for picture in pictures:
+        judged, sample = picture.judged, picture.sample
+        map_hw, verdict = judged.prediction.map_hw, judged.areas.verdict
+        score = judged.prediction.score
+        score = score if math.isfinite(score) else 0.0  # its verdict ranks it, above all scores
+        seen.add(sample, map_hw, picture.mask_hw, score=score, verdict=verdict, limits=limits)
+        if visit is not None:
+            visit(sample, picture.frame_hwc, picture.mask_hw, map_hw, score, verdict)
     return seen
 
 

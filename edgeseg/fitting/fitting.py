@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg import __version__
-from edgeseg.base.errors import DatasetError, EdgesegError
+from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.base.extras import versions as installed_versions
 from edgeseg.base.messages import Message, Setting
 from edgeseg.config import FitConfig
@@ -80,6 +80,12 @@ def fit(
 
 def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefact:
     """Fit in a space that is already open, whose embeddings may come from elsewhere."""
+    if space.config.geometry.several is not None and options.anomalies:
+        raise UsageError(
+            Setting("anomalies"),
+            ": which of several parts in a picture is defective is not known; leave it out, or "
+            "choose a rate with `edgeseg threshold`",
+        )
     train, held_out = split(dataset, space.config, options.group_by)
     options.tell(Message("fit_images", n=len(train), name=dataset.name))
     shard = Shard(index=options.group.rank, count=options.group.size)
@@ -98,7 +104,8 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             by=options.group_by,
         )
         artefact = finish(space, collected, data=data, options=options)
-    if foreign := foreign_sentence(artefact.calibration.good):
+    screened = space.config.geometry.several is None
+    if foreign := foreign_sentence(artefact.calibration.good, screened=screened):
         options.note(foreign)
     return artefact
 
@@ -273,7 +280,11 @@ def _good_images(
         # Images of one part judge each other: a threshold, and no promise for another part.
         good = replace(good, groups=np.zeros(good.count, np.float32))
     origin = ScoreOrigin(kind="cross", folds=folds)
-    return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
+    # So do the parts of one picture, where it is the only one.
+    of_others, grouping = evidence is whole or good.count > 1, evidence.grouping
+    if config.geometry.several is not None and not options.group_by.knows:
+        grouping = "pictures"  # parts were known by theirs, and near-copies of these by looking
+    return _GoodImages(good=good, origin=origin, grouping=grouping, unseen=of_others)
 
 
 def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) -> None:

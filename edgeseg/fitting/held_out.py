@@ -210,7 +210,7 @@ class _Tally:
         known = all(row[1] in names for row in rows)
         grids = self._all_grids()
         variants = self._all_variants()
-        return GoodImageScores(
+        good = GoodImageScores(
             scores=values[:, 0].copy(),
             peaks=values[:, 1].copy(),
             frame_d2=values[:, 2].copy(),
@@ -223,6 +223,7 @@ class _Tally:
             variants=variants,
             groups=_groups([row[1] for row in rows], evidence),
         )
+        return good if self.scorer.space.config.geometry.several is None else good.by_picture()
 
 
 def _groups(places: Sequence[int], evidence: PartEvidence | None) -> NDArray[np.float32]:

@@ -21,7 +21,7 @@ from edgeseg.model.gaussian_head import Cells, GaussianHead
 from edgeseg.model.predictor import frame_scores
 from edgeseg.modelfile.history import entry, highest, note_value
 from edgeseg.vision.geometry import Geometry, Polygon
-from edgeseg.vision.ignored import hidden_of
+from edgeseg.vision.ignored import hidden_of, refuse_several
 
 _AT_ONCE = 64  # grids
 
@@ -85,6 +85,7 @@ def _geometry(
     artefact: Artefact, regions: tuple[Polygon, ...], camera_hw: tuple[int, int] | None
 ) -> Geometry:
     geometry = artefact.config.geometry
+    refuse_several(geometry)
     stored = artefact.data.get("camera_hw")  # absent after a fit on arrays
     known = geometry.camera_hw or (None if stored is None else (stored[0], stored[1])) or camera_hw
     if known is None:

@@ -13,6 +13,7 @@ from edgeseg.base.errors import DatasetError
 from edgeseg.base.messages import Message
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches, split_holdout
+from edgeseg.data.part_samples import PartSamples
 from edgeseg.data.samples import TooManyUnreadableError
 from edgeseg.fitting.checkpoint import Checkpoint, Collected
 from edgeseg.fitting.embedding_store import EmbeddingStore
@@ -67,6 +68,9 @@ def collect(
     images that are not counted again, see Census.
     """
     options = options.for_images(space.config.image_hw)
+    pictures = _several(space, options)
+    if pictures is not None:
+        train, held_out = pictures.of(train), pictures.of(held_out)
     with ExitStack() as stack:
         checkpoint = Checkpoint.of_pass(space, train, shard=shard, options=options)
         stack.callback(checkpoint.tidy)
@@ -80,17 +84,31 @@ def collect(
         )
         checkpoint.restore(collected)
         image_pass = _ImagePass(space, shard=shard, options=options, collected=collected)
+        image_pass.pictures = pictures
         image_pass.fit(train, after_batch=lambda: checkpoint.save_if_due(collected))
         kept = image_pass.keep(held_out)
         if planted:
-            pictures = PlantedPictures(
+            copies = PlantedPictures(
                 space, store=stack.enter_context(EmbeddingStore()), options=options
             )
             samples = kept if len(collected.unseen) else train
-            image_pass.plant(pictures, samples, most=planted)
-            collected.planted = pictures
+            image_pass.plant(copies, samples, most=planted)
+            collected.planted = copies
         space.to_cpu()
         yield collected
+
+
+def _several(space: FeatureSpace, options: FitOptions) -> PartSamples | None:
+    """Return what finds the parts of pictures that show several; None where they show one."""
+    geometry = space.config.geometry
+    if geometry.several is None:
+        return None
+    return PartSamples(
+        geometry=geometry,
+        by=options.group_by,
+        max_pixels=options.max_pixels,
+        steps=options.steps,
+    )
 
 
 class _ImagePass:
@@ -101,6 +119,7 @@ class _ImagePass:
         self.windows, self.embed = space.windows, space.embedder(options.device)
         self.insides: dict[Sample, NDArray[np.bool_]] = {}  # of images on their way to a store
         self.prints: dict[Sample, int] = {}  # the same
+        self.pictures: PartSamples | None = None  # None: every picture shows one part
 
     def fit(self, samples: Sequence[Sample], *, after_batch: Callable[[], None]) -> None:
         """Add images to the moments and keep some of their embeddings."""
@@ -189,7 +208,9 @@ class _ImagePass:
 
     def _choose_kept(self, count: int, told: Mapping[int, int]) -> set[int]:
         """Choose the images whose embeddings are kept; of known parts all images or none."""
-        limit = min(CALIBRATION_LIMIT, max(2, STORE_BYTES // (4 * prod(self.space.row_shape))))
+        limit = max(2, STORE_BYTES // (4 * prod(self.space.row_shape)))
+        if self.pictures is None:  # else many parts are few pictures
+            limit = min(CALIBRATION_LIMIT, limit)
         order = permutation(count, self.space.config.seed)
         if not told or count <= limit:
             return set(order[:limit])
@@ -202,7 +223,9 @@ class _ImagePass:
         return chosen or set(order[:limit])
 
     def _known_parts(self, samples: Sequence[Sample]) -> dict[int, int]:
-        """Return the part of each image, where it is known."""
+        """Return the part of each image, where it is known; of several parts their picture."""
+        if self.pictures is not None:
+            return self.pictures.groups(samples)
         by = self.options.group_by
         if not by.knows:
             return {}

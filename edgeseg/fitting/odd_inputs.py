@@ -99,8 +99,11 @@ def foreign_images(good: GoodImageScores) -> list[int]:
     return sorted(np.flatnonzero(far).tolist(), key=lambda place: -good.scores[place])
 
 
-def foreign_sentence(good: GoodImageScores) -> str | None:
-    """Name images that do not look like the others; None if all do or names are not known."""
+def foreign_sentence(good: GoodImageScores, *, screened: bool = True) -> str | None:
+    """Name images that do not look like the others; None if all do or names are not known.
+
+    `screened` is whether a fit can leave such images out by itself.
+    """
     places = foreign_images(good)
     if not places or not good.images:
         return None
@@ -109,7 +112,8 @@ def foreign_sentence(good: GoodImageScores) -> str | None:
     times = float(good.scores[places[0]] / np.median(good.scores))
     several = len(names) > 1
     verb, up_to, them = ("do", "up to ", "them") if several else ("does", "", "it")
+    robust = "; --robust drop leaves such images out" if screened else ""
     return (
         f"{len(names)} of {good.count} images {verb} not look like the others, {up_to}{times:.1f} "
-        f"times the usual score: {shown}; look at {them}; --robust drop leaves such images out"
+        f"times the usual score: {shown}; look at {them}{robust}"
     )

@@ -7,6 +7,7 @@ The graph is the one that is named or, where torch is not installed, one found o
 """
 
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import Sample, named_with_others, sample_size
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.locator.learn_locator import learn_locator
+from edgeseg.fitting.locator.learn_parts import learn_parts
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.artefact import Artefact
+from edgeseg.vision.blobs import asks_for_several
 from edgeseg.vision.geometry import PLAIN
 from edgeseg.vision.ignored import hidden_of
 from edgeseg.vision.picture_size import MAX_PIXELS
@@ -102,13 +105,22 @@ def settle_geometry(
                 ": parts are followed as a whole, and tiles are not; fit without tiles, with "
                 "a larger size",
             )
-        geometry = learn_locator(
+        if asks_for_several(geometry.locate):
+            if config.variants:
+                raise UsageError(
+                    Setting("locate", geometry.locate),
+                    ": a model of several variants judges one part in a picture; fit each variant "
+                    "alone",
+                )
+            learn = learn_parts
+        else:
+            learn = partial(learn_locator, reference=None if reference is None else named_on)
+        geometry = learn(
             geometry,
             dataset.train,
             grid_hw=config.grid_hw,
             rate=config.false_alarm_rate,
             note=note,
             max_pixels=max_pixels,
-            reference=None if reference is None else named_on,
         )
     return replace(config, geometry=geometry)

@@ -335,6 +335,11 @@ def moments_of(artefact: Artefact, name: str) -> Moments:
             f"{name} has several variants, which only a whole fit takes in: no images can be added "
             "to it, taken out or joined; fit again on all pictures with `edgeseg fit --variants`"
         )
+    if artefact.config.geometry.several is not None:
+        raise UsageError(
+            f"{name} judges several parts in a picture, and its threshold is one of whole "
+            "pictures: no images can be added to it, taken out or joined; fit again on all pictures"
+        )
     if artefact.moments is None:
         raise ArtefactError(
             f"{name} was saved without its moments and cannot change; fit it again and keep them"

@@ -13,7 +13,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.decision.foreign import map_floor
 from edgeseg.modelfile.metadata import ModelMetadata, ScoreRule
 from edgeseg.vision.geometry import Polygon
-from edgeseg.vision.ignored import MapRule, hidden_of
+from edgeseg.vision.ignored import MapRule, hidden_of, refuse_several
 
 
 def with_regions_ignored(
@@ -29,6 +29,7 @@ def with_regions_ignored(
     the map's floor moves with the floor of the typical good image: without a plain background
     parts would look foreign otherwise.
     """
+    refuse_several(metadata.looks)
     changed = replace(metadata, ignored_here=tuple(regions), camera_hw=camera_hw)
     hidden = hidden_of(changed.looks, metadata.size_hw)
     if regions and (hidden is None or not hidden.kept_cells(metadata.grid_hw).any()):

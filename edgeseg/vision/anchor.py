@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
+from edgeseg.vision.blobs import asks_for_several
 from edgeseg.vision.images import decode_image, encode_png
 from edgeseg.vision.locate import Found, Grey, judge_pose, no_pose
 from edgeseg.vision.places import Places
@@ -258,7 +259,12 @@ def _read_png(text: str, size_hw: tuple[int, int]) -> Grey:
 
 
 def check_locate(text: str) -> None:
-    """Refuse an unknown value of `locate`."""
+    """Refuse an unknown value of `locate`, and several parts: projects judge one in a picture."""
+    if asks_for_several(text):
+        raise UsageError(
+            Setting("locate", text),
+            ": a project judges one part in a picture; fit several with `edgeseg fit`",
+        )
     if text not in ("", *BLOBS):
         parse_anchor(text)
 

@@ -18,12 +18,21 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.vision.anchor import Anchor
+from edgeseg.vision.blobs import Blobs, Cover, PartFound
 from edgeseg.vision.images import resize_image, resize_mask
 from edgeseg.vision.locate import Blob, Found
 from edgeseg.vision.places import Places
 from edgeseg.vision.pose import Matrix, Polygon, Pose, Roi, compose, for_opencv, warp
 
-__all__ = ["PLAIN", "Found", "Geometry", "Polygon", "Pose", "Roi", "View"]
+__all__ = [
+    "PLAIN",
+    "Found",
+    "Geometry",
+    "Polygon",
+    "Pose",
+    "Roi",
+    "View",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +43,14 @@ class View:
     size_hw: tuple[int, int]  # of the input
     roi: Roi | None = None  # None: the whole picture
     pose: Pose | None = None  # None: parts lie where they lay
+    cover: Cover | None = None  # other parts, which are painted over
 
     def picture(self, image_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Resample a picture to the input, in one step."""
         if self.pose is None:
             return resize_image(self.crop(image_hwc), self.size_hw)
-        return warp(image_hwc, self.to_frame, self.size_hw)
+        input_hwc = warp(image_hwc, self.to_frame, self.size_hw)
+        return input_hwc if self.cover is None else self.cover.paint(input_hwc, self.to_frame)
 
     def mask(self, mask_hw: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Resample a mask of the camera's picture to the input, by the nearest pixel."""
@@ -135,8 +146,8 @@ class Geometry:
     ignore: tuple[Polygon, ...] = ()  # known at the fit: painted in every input, and not counted
     # Named after the fit, which saw what lies there: not counted, and inputs stay as they are.
     uncounted: tuple[Polygon, ...] = ()
-    locate: str = ""  # how parts are found: blob, or anchor:x,y,w,h; empty: they lie alike
-    locator: Blob | Anchor | None = None  # what a fit has learned of that
+    locate: str = ""  # how parts are found: blob, blobs or anchor:x,y,w,h; empty: they lie alike
+    locator: Blobs | Blob | Anchor | None = None  # what a fit has learned of that
 
     def __post_init__(self) -> None:
         for name in ("ignore", "uncounted"):
@@ -171,8 +182,37 @@ class Geometry:
         """Find the part in a picture, RGB or BGR; None where all parts lie alike."""
         if self.locator is None:
             return None
+        if isinstance(self.locator, Blobs):
+            raise UsageError(
+                Setting("locate", self.locate),
+                ": the model judges several parts in a picture, and this looks at one; use "
+                "predict, eval or stream, or a model with ",
+                Setting("locate", "blob"),
+            )
         found, usual = self.locator.find(image_hwc), self.usual
         return found if usual is None else found.since(usual)
+
+    @property
+    def several(self) -> Blobs | None:
+        """The locator of a model that judges several parts in a picture; None of all others."""
+        return self.locator if isinstance(self.locator, Blobs) else None
+
+    @property
+    def of_inputs(self) -> "Geometry":
+        """The geometry of the picture that an input shows: of several parts, each cut out."""
+        several = self.several
+        if several is None:
+            return self
+        return Geometry(camera_hw=(several.side, several.side), ignore=several.background)
+
+    def part_view(
+        self, frame_hw: tuple[int, int], size_hw: tuple[int, int], part: PartFound
+    ) -> View:
+        """Return the mapping of one of several parts, cut out and turned upright, to an input."""
+        side = 1 if self.several is None else self.several.side
+        roi = Roi(x=0, y=0, w=side, h=side)
+        pose, cover = part.found.look, part.cover
+        return View(frame_hw=frame_hw, size_hw=size_hw, roi=roi, pose=pose, cover=cover)
 
     @property
     def usual(self) -> Pose | None:
@@ -180,10 +220,10 @@ class Geometry:
 
         None where inputs show the reference picture as it is, for example with a region.
         """
-        places = None if self.locator is None else self.locator.places
-        if self.locator is None or places is None or self.roi is not None:
+        locator = self.locator
+        if locator is None or isinstance(locator, Blobs) or self.roi is not None:
             return None
-        return places.usual(self.locator.home_xy)
+        return None if locator.places is None else locator.places.usual(locator.home_xy)
 
     @property
     def regions(self) -> tuple[Polygon, ...]:

@@ -171,9 +171,19 @@ def paint_ignored(input_hwc: NDArray[np.uint8], geometry: Geometry) -> NDArray[n
     return without_hwc
 
 
+def refuse_several(geometry: Geometry) -> None:
+    """Refuse places of a picture where several parts lie anywhere in it."""
+    if geometry.several is not None:
+        raise UsageError(
+            "region: the model cuts parts out wherever they lie, so no place of the picture can be "
+            "ignored; what is beside the parts does not count anyway"
+        )
+
+
 @lru_cache(maxsize=8)
 def hidden_of(geometry: Geometry, size_hw: tuple[int, int]) -> Hidden | None:
     """Return what a geometry ignores of inputs of this size; None if nothing."""
+    geometry = geometry.of_inputs
     if geometry.camera_hw is None:
         return None
     pixels_hw = _touched_pixels(geometry, geometry.left_out, size_hw)

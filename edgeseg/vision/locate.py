@@ -97,28 +97,43 @@ class Silhouette:
         edges = (mask_hw[0], mask_hw[-1], mask_hw[:, 0], mask_hw[:, -1])
         at_border = any(bool(edge.any()) for edge in edges)
         moments = cv2.moments(mask_hw, binaryImage=True)
-        return _piece_from_moments(moments, scale=self.scale, at_border=at_border)
+        return piece_from_moments(moments, scale=self.scale, at_border=at_border)
 
 
 def silhouette_of(image_hwc: NDArray[np.uint8]) -> Silhouette | None:
     """Threshold a picture and take the largest component; None where nothing stands out."""
-    small_hwc, scale = _shrink(image_hwc)
-    border = np.concatenate(
-        [small_hwc[0], small_hwc[-1], small_hwc[:, 0], small_hwc[:, -1]]
-    )  # (n, 3)
-    colour = np.median(border, axis=0)
-    unlike = cv2.absdiff(small_hwc, np.broadcast_to(colour.astype(np.uint8), small_hwc.shape))
-    unlike = cv2.max(cv2.max(unlike[..., 0], unlike[..., 1]), unlike[..., 2])
-    _, mask = cv2.threshold(unlike, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
-    lines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    seen = stand_out(image_hwc, side=_SIDE)
+    lines, _ = cv2.findContours(seen.mask_hw, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     if not lines:
         return None
     # Filled: a scratch in the colour of the table does not move the part.
-    filled = np.zeros(small_hwc.shape[:2], np.uint8)
+    filled = np.zeros(seen.mask_hw.shape, np.uint8)
     cv2.drawContours(filled, [max(lines, key=cv2.contourArea)], -1, 1, cv2.FILLED)
     if not _LEAST * filled.size <= np.count_nonzero(filled) <= _MOST * filled.size:
         return None
-    return Silhouette(mask_hw=filled, scale=scale)
+    return Silhouette(mask_hw=filled, scale=seen.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandOut:
+    """The pixels of a shrunken picture that differ from its border."""
+
+    mask_hw: NDArray[np.uint8]  # 255 where they do
+    scale: float  # what a pixel of it is long in the camera's
+    colour: NDArray[np.uint8]  # (3,): the usual one of the border
+
+
+def stand_out(image_hwc: NDArray[np.uint8], *, side: int) -> StandOut:
+    """Shrink a picture to a longer side, and threshold its difference from its border."""
+    small_hwc, scale = _shrink(image_hwc, side)
+    border = np.concatenate(
+        [small_hwc[0], small_hwc[-1], small_hwc[:, 0], small_hwc[:, -1]]
+    )  # (n, 3)
+    colour = np.median(border, axis=0).astype(np.uint8)
+    unlike = cv2.absdiff(small_hwc, np.broadcast_to(colour, small_hwc.shape))
+    unlike = cv2.max(cv2.max(unlike[..., 0], unlike[..., 1]), unlike[..., 2])
+    _, mask = cv2.threshold(unlike, 0, 255, cv2.THRESH_BINARY | cv2.THRESH_OTSU)
+    return StandOut(mask_hw=np.asarray(mask, np.uint8), scale=scale, colour=colour)
 
 
 def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
@@ -127,7 +142,7 @@ def piece_of(image_hwc: NDArray[np.uint8]) -> Piece | None:
     return None if silhouette is None else silhouette.piece
 
 
-def _piece_from_moments(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:
+def piece_from_moments(moments: dict[str, float], *, scale: float, at_border: bool) -> Piece:
     count = moments["m00"]
     xx, xy, yy = (moments[name] / count for name in ("mu20", "mu11", "mu02"))
     angle = 0.5 * math.atan2(2 * xy, xx - yy)
@@ -151,14 +166,14 @@ def _piece_from_moments(moments: dict[str, float], *, scale: float, at_border: b
     )
 
 
-def _shrink(image_hwc: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], float]:
+def _shrink(image_hwc: NDArray[np.uint8], side: int) -> tuple[NDArray[np.uint8], float]:
     """Return a small picture, and the length of its pixels in pixels of the camera.
 
     Pixels are sampled, not averaged, which would take longer than all the rest: an outline of
     hundreds of pixels averages by itself.
     """
     height, width = image_hwc.shape[:2]
-    scale = max(1.0, max(height, width) / _SIDE)
+    scale = max(1.0, max(height, width) / side)
     size_wh = (max(1, round(width / scale)), max(1, round(height / scale)))
     small = cv2.resize(image_hwc, size_wh, interpolation=cv2.INTER_LINEAR)
     return np.asarray(small, np.uint8), scale

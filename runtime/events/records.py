@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import Severity, Verdict, oddness_of, severity_of
+from edgeseg.decision.judgement import JudgedPart, Severity, Verdict, oddness_of, severity_of
 from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -97,6 +97,7 @@ class FrameResult:
     trigger_id: int | None = None  # None: free running
     part_id: str | None = None  # the part's serial number, where somebody tells it
     pose: Pose | None = None  # where the part lies, if it is looked for
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
     view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
 
     @property

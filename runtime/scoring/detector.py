@@ -12,6 +12,7 @@ from edgeseg.base.progress import Note
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction, blend_tiles
+from edgeseg.decision.several import PartLooks, judge_picture, whole_prediction
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.signature import Statement
 from edgeseg.runtime.backends.base import Session
@@ -104,6 +105,10 @@ class Detector:
         return judge_pictures(picture, channels, self._judge)
 
     def _judge(self, frame_hwc: NDArray[np.uint8], channels: Channels) -> JudgedPrediction:
+        looks = self._inputs.find_parts(frame_hwc)
+        if looks is not None:
+            each = self._score_parts(frame_hwc, looks, channels=channels)
+            return judge_picture(looks, each, self.thresholds, self.metadata.good_scores)
         found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         prediction = self._score_view(frame_hwc, view, channels=channels)
@@ -118,15 +123,34 @@ class Detector:
     def score(self, picture: Picture, *, channels: Channels = "rgb") -> Prediction:
         """Score a picture without a verdict; a part that is not found is scored as if it were."""
         frame_hwc, channels = frame_of(picture, channels)
+        looks = self._inputs.find_parts(frame_hwc)
+        if looks is not None:
+            return whole_prediction(looks, self._score_parts(frame_hwc, looks, channels=channels))
         found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return self._score_view(frame_hwc, view, channels=channels)
 
     def picture(self, frame_hwc: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the part of a frame that the model sees, at the size of its input."""
+        """Return the part of a frame that the model sees, at the size of its input.
+
+        Of several parts that is the whole frame, in which each of them is looked for.
+        """
+        if self._inputs.geometry.several is not None:
+            return frame_hwc
         found = self._inputs.find_part(frame_hwc)
         view = self._inputs.view(frame_hwc.shape[:2], None if found is None else found.look)
         return view.picture(frame_hwc)
+
+    def _score_parts(
+        self, frame_hwc: NDArray[np.uint8], looks: PartLooks, *, channels: Channels
+    ) -> list[Prediction]:
+        self._inputs.geometry.check(frame_hwc.shape[:2])
+        swap = channels != self.metadata.input.channels.lower()
+        input_nhwc = np.empty((len(looks.views), *self.metadata.size_hw, 3), np.uint8)
+        for view, slot_hwc in zip(looks.views, input_nhwc, strict=True):
+            self._inputs.into(frame_hwc, slot_hwc, view=view, swap=swap)
+        predictions = self._session.infer(input_nhwc) if looks.views else []
+        return self._inputs.count_parts(predictions, input_nhwc, looks)
 
     def _score_view(
         self, frame_hwc: NDArray[np.uint8], view: View, *, channels: Channels

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, RuntimeFailure
 from edgeseg.base.progress import Note
+from edgeseg.decision.doubt import DoubtKind
 from edgeseg.decision.foreign import map_floor
 from edgeseg.decision.prediction import Prediction
 from edgeseg.decision.score_statistics import ScoreStatistics
@@ -51,12 +52,12 @@ class GoodImages:
             self.grey_copies.told[place] = self.by.part(path, place=place)
         else:
             self.grey_copies.add(place, picture_hwc)
+        seen = prediction.of_parts or (prediction,)
         self.scores.append(prediction.score)
-        self.peaks.append(float(prediction.map_hw.max()))
-        self.floors.append(map_floor(prediction.map_hw))
-        if prediction.appearance is not None:
-            look = GoodAppearance.of([prediction.appearance], grey=int(grey))
-            self.looks = self.looks.merge(look)
+        self.peaks.append(max(float(each.map_hw.max()) for each in seen))
+        self.floors.append(max(map_floor(each.map_hw) for each in seen))
+        looks = [each.appearance for each in seen if each.appearance is not None]
+        self.looks = self.looks.merge(GoodAppearance.of(looks, grey=int(grey) * len(looks)))
         if prediction.shown_hw is None:
             return
         d2_hw = prediction.shown_hw.astype(np.float64) ** 2
@@ -138,6 +139,9 @@ def score_good_images(
         kinds.add(grey=grey, used_bits=used_bits)
         prediction = detector.score(image_hwc)
         if not np.isfinite(prediction.score):
+            doubt = detector.predict(image_hwc).doubt
+            if doubt is not None and doubt.kind is DoubtKind.PARTS:
+                raise DatasetError(f"{path}: {doubt}; expected good images that can be judged")
             raise RuntimeFailure(
                 f"{path}: {detector.backend} gives no finite score for it; this file cannot be "
                 "trusted here, try another backend or precision"

@@ -4,6 +4,8 @@ frame --InputMaker.view--> View --into--> a slot of the model's input
 prediction --InputMaker.mask_ignored--> map and score of the cells that count
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import cv2
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.decision.prediction import Prediction
+from edgeseg.decision.several import PartLooks
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.vision.appearance import Appearance, appearance_of
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, Pose, Roi, View
@@ -46,6 +49,10 @@ class InputMaker:
     def find_part(self, image_hwc: NDArray[np.uint8]) -> Found | None:
         """Find the part; None for a model that does not follow its parts."""
         return self.geometry.find(image_hwc)
+
+    def find_parts(self, image_hwc: NDArray[np.uint8]) -> PartLooks | None:
+        """Find all parts; None for a model that judges one part in a picture."""
+        return PartLooks.of(image_hwc, self.geometry, self._size_hw)
 
     def into(
         self, image_hwc: NDArray[np.uint8], slot_hwc: NDArray[np.uint8], *, view: View, swap: bool
@@ -81,6 +88,17 @@ class InputMaker:
             map_grid_hw=None if own_hw is None else np.where(kept_hw, own_hw, 0),
             variant=prediction.variant,
         )
+
+    def count_parts(
+        self, predictions: Sequence[Prediction], inputs_nhwc: NDArray[np.uint8], looks: PartLooks
+    ) -> list[Prediction]:
+        """Return the predictions of several parts, of cells that count, with their appearance."""
+        return [
+            replace(self.mask_ignored(prediction, view), appearance=appearance_of(input_hwc))
+            for prediction, view, input_hwc in zip(
+                predictions, looks.views, inputs_nhwc, strict=True
+            )
+        ]
 
     @cached_property
     def _hidden(self) -> Hidden | None:

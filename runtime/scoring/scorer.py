@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.decision.doubt import doubt_on
-from edgeseg.decision.judgement import chance, invalid_kind, judge_areas, verdict_on
+from edgeseg.decision.judgement import (
+    JudgedFrame,
+    chance,
+    invalid_kind,
+    judge_areas,
+    verdict_on,
+)
 from edgeseg.decision.prediction import Prediction, blend_tiles, find_regions
+from edgeseg.decision.several import judge_parts
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.runtime.backends.base import Session
 from edgeseg.runtime.capture.frame_buffer import Frame
@@ -146,6 +153,8 @@ class Scorer:
     def score(self, taken: list[tuple[Frame, int]]) -> list[FrameResult]:
         """Score frames as one batch; each comes with its time of entry into the buffer."""
         begin_ns = time.monotonic_ns()
+        if self._inputs.geometry.several is not None:
+            return self._score_parts(taken, begin_ns)
         looks = [self._look(frame) for frame, _ in taken]
         if self.tiled:
             return self._score_tiles(taken, looks, begin_ns)
@@ -209,6 +218,29 @@ class Scorer:
             results.append(self._judge(frame, look, blended, buffered_ns, marks))
         return results
 
+    def _score_parts(self, taken: list[tuple[Frame, int]], begin_ns: int) -> list[FrameResult]:
+        """Score frames that show several parts each, all parts as one batch."""
+        found = [self._inputs.find_parts(frame.image_hwc) for frame, _ in taken]
+        looks = [each for each in found if each is not None]
+        slots_nhwc = self._slots(sum(len(each.views) for each in looks))
+        ahead = iter(slots_nhwc)
+        for (frame, _), each in zip(taken, looks, strict=True):
+            swap = frame.channels != self._channels
+            for view in each.views:
+                self._inputs.into(frame.image_hwc, next(ahead), view=view, swap=swap)
+        ready_ns = time.monotonic_ns()
+        predictions = self._session.infer(slots_nhwc)
+        marks = (begin_ns, ready_ns, time.monotonic_ns())
+        results, start = [], 0
+        for (frame, buffered_ns), each in zip(taken, looks, strict=True):
+            own = slice(start, start + len(each.views))
+            start = own.stop
+            counted = self._inputs.count_parts(predictions[own], slots_nhwc[own], each)
+            judged = judge_parts(each, counted, self.thresholds, min_area=self._config.min_area)
+            look = _Look(self._inputs.view(each.frame_hw), None)
+            results.append(self._result(frame, look, judged, buffered_ns, marks))
+        return results
+
     def _look(self, frame: Frame) -> _Look:
         found = self._inputs.find_part(frame.image_hwc)
         pose = None if found is None else found.look
@@ -228,8 +260,7 @@ class Scorer:
         buffered_ns: int,
         marks: Marks,
     ) -> FrameResult:
-        index, view, found = frame.source_index, look.view, look.found
-        crop_hwc = view.crop(frame.image_hwc)
+        found = look.found
         score, map_hw, appearance = prediction.score, prediction.map_hw, prediction.appearance
         verdict = verdict_on(
             score, self.thresholds, map_hw=map_hw, found=found, appearance=appearance
@@ -239,13 +270,22 @@ class Scorer:
             prediction,
             verdict,
             self.thresholds.pixel,
-            view=view,
+            view=look.view,
             min_area=self._config.min_area,
             found=found,
         )
+        doubt = doubt_on(areas.verdict, invalid, found=found)
+        judged = JudgedFrame(prediction=prediction, areas=areas, doubt=doubt)
+        return self._result(frame, look, judged, buffered_ns, marks)
+
+    def _result(
+        self, frame: Frame, look: _Look, judged: JudgedFrame, buffered_ns: int, marks: Marks
+    ) -> FrameResult:
+        index, view, found = frame.source_index, look.view, look.found
+        crop_hwc, whole_hwc = view.crop(frame.image_hwc), frame.image_hwc
+        score, areas = judged.prediction.score, judged.areas
         times_ns = _times_ns(frame.grabbed_ns, buffered_ns, marks, time.monotonic_ns())
         self._meters.record_frame(times_ns)
-        whole_hwc = frame.image_hwc
         return FrameResult(
             source=self._names[index],
             source_index=index,
@@ -258,17 +298,18 @@ class Scorer:
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
             captured_hwc=whole_hwc if frame.channels == "rgb" else whole_hwc[:, :, ::-1],
             roi_xy=view.corner_xy,
-            prediction=prediction,
+            prediction=judged.prediction,
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=areas.verdict,
-            doubt=doubt_on(areas.verdict, invalid, found=found),
+            doubt=judged.doubt,
             p_value=None if self._good is None else chance(score, self._good),
             good_parts=None if self._good is None else self._good.count,
             regions=areas.regions,
             region_count=areas.count,
             times=_times_ms(times_ns),
             pose=None if found is None else found.pose,
+            parts=judged.parts,
             view=None if view.pose is None else view,
             trace=self.trace,
             trigger_id=frame.trigger_id,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from edgeseg.base.plain import finite
-from edgeseg.decision.judgement import severity_of
+from edgeseg.decision.judgement import parts_facts, severity_of
 from edgeseg.runtime.events.records import SCHEMA, STAGES, FrameResult, SourceEvent
 from edgeseg.runtime.sinks.event_file import EventFile, Rotation
 from edgeseg.runtime.station.records import NO_TRACE, variant_facts
@@ -66,6 +66,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
         "part_id": result.part_id,
         "trigger_id": result.trigger_id,
         "pose": None if result.pose is None else result.pose.facts(),
+        **parts_facts(result.parts),
         **variant_facts(result.prediction.variant),
         **(NO_TRACE if result.trace is None else result.trace.facts()),
     }

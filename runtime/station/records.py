@@ -7,6 +7,7 @@ from types import MappingProxyType
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt
+from edgeseg.decision.judgement import JudgedPart, parts_facts
 from edgeseg.runtime.events.codes import (
     NO_INSPECTION,
     UNAPPROVED,
@@ -88,6 +89,7 @@ class Inspection:
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
     variant: str | None = None  # of the product; None: the model has one product
+    parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
 
     @property
     def reason(self) -> str:
@@ -163,6 +165,7 @@ class StationResult:
             "frames": 0 if seen is None else seen.frames,
             "wall_s": round(self.wall_s, 6),
             "latency_ms": round(self.latency_ms, 3),
+            **parts_facts(() if seen is None else seen.parts),
             **variant_facts(None if seen is None else seen.variant),
             **((None if seen is None else seen.trace) or NO_TRACE),
         }

@@ -31,6 +31,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None) -> Inspection:
         trace=None if result.trace is None else result.trace.facts(),
         pose=result.pose,
         variant=result.prediction.variant,
+        parts=result.parts,
     )
 
 

@@ -11,6 +11,7 @@ from safetensors import safe_open
 
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
+from edgeseg.decision.judgement import JudgedPart, parts_facts
 from edgeseg.decision.metric_registry import stored_metrics
 from edgeseg.decision.score_origin import ThresholdChoice
 from edgeseg.fitting import checkpoint
@@ -53,6 +54,7 @@ from tests.support.small_graphs import write_graph
 
 FORMATS = text_of("docs/formats.md")
 NAMES = ("red", "blue")  # of variants
+PARTS = (JudgedPart(box_xywh=(1, 2, 3, 4), degrees=5.0, score=0.1, verdict="good"),)
 CHOICE = ThresholdChoice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
@@ -192,7 +194,7 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     assert set(by_kind) == {"run_start", "frame", "source_open", "source_end", "run_end"}
     assert by_kind["frame"]["regions"], "an example with regions"
     assert_documented("Event run_start", by_kind["run_start"])
-    assert_documented("Event frame", by_kind["frame"] | variant_facts("red"))
+    assert_documented("Event frame", by_kind["frame"] | variant_facts("red") | parts_facts(PARTS))
     sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
     assert set(by_kind["run_end"]) == {*told, "event"}
@@ -207,6 +209,7 @@ def test_event_of_a_result() -> None:
         box_xywh=(1, 2, 3, 4),
         frame_index=0,
         variant="red",
+        parts=PARTS,
     )
     result = StationResult(trigger=trigger, inspection=seen, wall_s=0.0, latency_ms=1.0)
     assert_documented("Event result", AnsweredTrigger(result).facts())

@@ -120,7 +120,7 @@ def test_every_reason_has_words_and_a_score_comes_first():
         invalid_kind(1.0, thresholds, appearance=blurred),
     ]
     assert found == ["no_score", "dark", "foreign", "blurred"]
-    assert set(found) | {"bright", "not_found"} == set(DoubtKind)
+    assert set(found) | {"bright", "not_found", "parts"} == set(DoubtKind)
 
 
 def test_damaged_limits_are_refused():

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -11,6 +12,8 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.files import temporary_folder, write_json, write_target
 from edgeseg.data.synthetic.defects import DEFECTS, damage
 from edgeseg.data.synthetic.part import Part, Plane, make_part
+from edgeseg.data.synthetic.tray import KINDS as TRAY_KINDS
+from edgeseg.data.synthetic.tray import TrayGenerator
 from edgeseg.vision.images import write_image
 
 KINDS = tuple(DEFECTS)
@@ -111,12 +114,16 @@ def write_dataset(
     test_good: int,
     test_defective: int,
     seed: int = 0,
+    show: Literal["part", "tray"] = "part",
 ) -> None:
     """Write a dataset in the layout of MVTec AD, with `test_defective` frames of each kind."""
     root = write_target(root)
     if root.exists() and not (root / _MARKER).is_file() and (root.is_file() or any(root.iterdir())):
         raise UsageError(f"{root}: exists and was not written by edgeseg; choose another folder")
-    scene = SceneGenerator(size_hw=size_hw, seed=seed)
+    scene: SceneGenerator | TrayGenerator = SceneGenerator(size_hw=size_hw, seed=seed)
+    kinds = KINDS
+    if show == "tray":
+        scene, kinds = TrayGenerator(size_hw=size_hw, seed=seed), TRAY_KINDS
     # Written beside its place and renamed: an interrupted run leaves no half of a dataset.
     with temporary_folder(root.parent, name=root.name) as folder:
         new = folder / "new"
@@ -124,7 +131,7 @@ def write_dataset(
             write_image(new / f"train/good/{index:03}.png", scene.good(index))
         for index in range(test_good):
             write_image(new / f"test/good/{index:03}.png", scene.good(1_000_000 + index))
-        for number, kind in enumerate(KINDS):
+        for number, kind in enumerate(kinds):
             for index in range(test_defective):
                 frame, mask = scene.defective((2 + number) * 1_000_000 + index, kind)
                 write_image(new / f"test/{kind}/{index:03}.png", frame)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.vision.anchor import Anchor
+from edgeseg.vision.blobs import Blobs
 from edgeseg.vision.geometry import PLAIN, Geometry, Pose
 from edgeseg.vision.locate import Blob
 from edgeseg.vision.pose import for_opencv
@@ -48,7 +49,7 @@ def follow_error(geometry: Geometry, image_hwc: NDArray[np.uint8], planted: Pose
     locator = geometry.locator  # where good parts lay, and whether a border cuts them, is not asked
     if isinstance(locator, Blob):
         locator = replace(locator, free=False)
-    if locator is not None:
+    if locator is not None and not isinstance(locator, Blobs):
         geometry = replace(geometry, locator=replace(locator, places=None))
     before, after = geometry.find(image_hwc), geometry.find(move_part(image_hwc, planted))
     if before is None or after is None or before.pose is None or after.pose is None:
@@ -93,7 +94,7 @@ def _scatter(images: Sequence[NDArray[np.uint8]], poses: Sequence[Pose | None]) 
     return float(np.stack(inputs).astype(np.float32).std(axis=0).mean())
 
 
-def _turn(locator: Blob | Anchor | None) -> float:
+def _turn(locator: Blob | Anchor | Blobs | None) -> float:
     if isinstance(locator, Blob):
         return 0.0 if locator.turns == "none" else _TURN
-    return 0.0 if locator is None else min(_TURN, max(locator.angles))
+    return min(_TURN, max(locator.angles)) if isinstance(locator, Anchor) else 0.0

@@ -82,7 +82,8 @@ def _compare(ways: Sequence[Way], samples: Sequence[Sample], options: FitOptions
 def _trial_words(way: Way, scores: TrialScores, *, images: int) -> str:
     where = ""
     if way.config.geometry.locator is not None:
-        where = f"; the part is found in {way.found} of {way.looked} good images"
+        what = "the part is" if way.config.geometry.several is None else "all parts are"
+        where = f"; {what} found in {way.found} of {way.looked} good images"
     return (
         f"locate {way.name}: {scores.count} of {scores.planted.size} planted defects found at "
         f"{percent(scores.rate)} false alarms, by small fits on {images} good images{where}"

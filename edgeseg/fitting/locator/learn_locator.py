@@ -37,9 +37,9 @@ Read = Callable[[Sample], NDArray[np.uint8]]
 LOOKED_AT = 200  # good images, from all over the list
 _ROUND = 1.2  # long axis over short one: below, the axis is of no use
 _ENDS = 0.05  # skew below which the two ends of a part look alike
-_LEAST_SPREAD = 0.02  # of the logarithms: parts cut from one mould are never quite alike
-_UNSTEADY = 0.25  # a spread of the area above which this is no outline of a part
-_STRAY = 0.5  # off the usual logarithm of the area: another piece than in the other images
+LEAST_SPREAD = 0.02  # of the logarithms: parts cut from one mould are never quite alike
+UNSTEADY = 0.25  # a spread of the area above which this is no outline of a part
+STRAY = 0.5  # off the usual logarithm of the area: another piece than in the other images
 _ODD = 0.05  # share of the good images that may be so, or be lost when they are moved
 _REACH = 0.25  # of the picture's longer side: how far an anchor is searched for
 _SMALLEST = 1 / 40  # of it: a smaller anchor takes too long to search for
@@ -47,7 +47,7 @@ _UNLIKE = 0.7  # 1 - correlation: at more the rectangle was found nowhere
 _LEAST_LIMIT = 0.05  # of 1 - correlation: noise and light of another day
 # Times what good parts needed: they are few, feeders wear, and how a part looks is for the score to
 # judge. What is found at the wrong place is much farther off.
-_ROOM = 1.5
+ROOM = 1.5
 _LEAST_SHIFT, _LEAST_TURN = 0.02, 2.0  # share of the longer side, degrees: a locator's own errors
 
 
@@ -132,10 +132,10 @@ def _with_blob(
     seen = [outline for outline in outlines if outline is not None]
     found = [outline.piece for outline in seen]
     areas = np.log([piece.area for piece in found] or [1.0])
-    strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > _STRAY))
+    strays = int(np.count_nonzero(np.abs(areas - np.median(areas)) > STRAY))
     missing = len(outlines) - len(found)
     spread = float(middle_and_spread(areas)[1])
-    unsteady = spread > _UNSTEADY or strays > _few(len(outlines))
+    unsteady = spread > UNSTEADY or strays > _few(len(outlines))
     if missing > _ODD * len(outlines) or unsteady:
         raise UsageError(
             Setting("locate", "blob"),
@@ -150,19 +150,19 @@ def _with_blob(
     blob = Blob(
         home_xy=(first.x, first.y),
         degrees=first.degrees,
-        turns=_turns(found),
+        turns=turns_of(found),
         area=float(np.exp(np.median(areas))),
         length=float(np.exp(np.median(lengths))),
-        area_spread=max(spread, _LEAST_SPREAD),
-        length_spread=max(float(middle_and_spread(lengths)[1]), _LEAST_SPREAD),
+        area_spread=max(spread, LEAST_SPREAD),
+        length_spread=max(float(middle_and_spread(lengths)[1]), LEAST_SPREAD),
         limit=1.0,
         free=not any(piece.at_border for piece in found),
     )
     deviations = [blob.deviation(piece) for piece in found]
-    limit = max(_ROOM * conformal_threshold(deviations, false_alarm_rate=rate).value, 1.0)
+    limit = max(ROOM * conformal_threshold(deviations, false_alarm_rate=rate).value, 1.0)
     note(
         f"parts are found by their outline in {len(found)} of {len(outlines)} good images; "
-        + _TURNS[blob.turns]
+        + TURNS[blob.turns]
     )
     # What is odd among the good ones does not tell where they usually lie.
     usual = [place for place, piece in enumerate(found) if blob.deviation(piece) <= limit]
@@ -194,14 +194,14 @@ def _piece_of(reference: Sample, read: Read) -> Piece:
     return outline.piece
 
 
-_TURNS: dict[Turns, str] = {
+TURNS: dict[Turns, str] = {
     "none": "they are round or nearly so: their angle is left out",
     "axis": "their two ends look alike: an angle and the opposite one are the same",
     "full": "their angle is known from their axis and their ends",
 }
 
 
-def _turns(pieces: Sequence[Piece]) -> Turns:
+def turns_of(pieces: Sequence[Piece]) -> Turns:
     if np.median([piece.length for piece in pieces]) < _ROUND:
         return "none"
     skews = np.array([piece.skew for piece in pieces])
@@ -253,7 +253,7 @@ def _with_anchor(
         f"parts are found by a rectangle of the first image: in {len(oddness)} others its "
         f"correlation is {1 - max(oddness, default=0.0):.2f} or more"
     )
-    limit = min(max(_ROOM * limit, _LEAST_LIMIT), _UNLIKE)
+    limit = min(max(ROOM * limit, _LEAST_LIMIT), _UNLIKE)
     home = Pose(x=anchor.home_xy[0], y=anchor.home_xy[1], degrees=0.0, home_xy=anchor.home_xy)
     poses = [home, *(pose for pose, likeness in matches if 1 - likeness <= limit)]
     places = _places_of(poses, longest=longest, rate=rate)
@@ -269,7 +269,7 @@ def _places_of(poses: Sequence[Pose], *, longest: int, rate: float) -> Places:
     turned = [wrap_degrees(pose.degrees - degrees) for pose in poses]
     away = np.hypot(*(at - usual).T)
     farthest, most = (
-        _ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value
+        ROOM * conformal_threshold(np.abs(values).tolist(), false_alarm_rate=rate).value
         for values in (away, turned)
     )
     return Places(

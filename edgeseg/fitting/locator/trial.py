@@ -14,7 +14,7 @@ copy whose part is not found is an alarm on the line, and so it is here.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from math import inf, prod
 
 import numpy as np
@@ -27,6 +27,7 @@ from edgeseg.data.samples import Sample, read_picture
 from edgeseg.decision.operating_point import rate_threshold
 from edgeseg.decision.prediction import above
 from edgeseg.decision.score_origin import Promise
+from edgeseg.decision.several import PartLooks
 from edgeseg.fitting.embedding_store import EmbeddingStore
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.held_out import HeldOutScorer
@@ -119,6 +120,7 @@ class WayTrial:
             for space in spaces
         ]
         self._evidence: PartEvidence | None = None
+        self._units: Sequence[Sequence[int]] = ()
         self.copies = 0
 
     def __enter__(self) -> "WayTrial":
@@ -130,14 +132,15 @@ class WayTrial:
     def plant(self) -> None:
         """Plant defects on the camera's pictures, and look at every copy in every way."""
         embed = self._tries[0].space.input_embedder(self._options.device)
-        looks = self._looks()
-        at_once = max(1, self._options.batch_size // len(self._tries))
+        looks, size = self._looks(), self._options.batch_size
+        at_once = max(1, size // len(self._tries))
         while some := list(islice(looks, at_once)):
-            inputs = [seen.input_hwc for _, _, of_ways in some for seen in of_ways]
-            rows = iter(embed(np.stack(inputs)))
+            inputs = [one for _, _, of_ways in some for seen in of_ways for one in seen.inputs]
+            starts = range(0, len(inputs), size)
+            rows = chain.from_iterable(embed(np.stack(inputs[at : at + size])) for at in starts)
             for place, planted, of_ways in some:
                 for tried, seen in zip(self._tries, of_ways, strict=True):
-                    tried.keep(planted, seen, next(rows), place=place)
+                    tried.keep(planted, seen, rows, place=place)
             self.copies += len(some)
 
     def _looks(self) -> Iterator[tuple[int, Planted, list["_CopySeen"]]]:
@@ -162,27 +165,37 @@ class WayTrial:
         options = replace(self._options, planted=0, anomalies=())
         with collect(tried.space, self._samples, (), shard=Shard(), options=options) as collected:
             seen = collected.seen
-            if self._evidence is None:  # which pictures show one part does not depend on the way
-                known = evidence_by_folds(seen, ALONE)
-                self._evidence = known if known.count > 1 else known.by_images()
+            evidence = self._evidence_of(tried, seen)
             space = resolve_pool(tried.space, collected.moments, seen, alone=True, note=ignore)
-            places: list[int] = []
+            place_of = {sample.name: place for place, sample in enumerate(self._samples)}
 
             def visit(head: GaussianHead, members: Sequence[int]) -> None:
-                places.extend(members)
-                tried.pictures.score(head, members)
+                pictures = dict.fromkeys(place_of[seen.names[member]] for member in members)
+                tried.pictures.score(head, list(pictures))
 
             good = HeldOutScorer(
                 space=space, batch_size=options.batch_size, steps=options.steps
             ).cross_fold_scores(
                 space.windows.pool_moments(collected.moments),
                 seen,
-                evidence=self._evidence,
+                evidence=evidence,
                 seed=space.config.seed,
                 visit=visit,
             )
+        places = [place_of[name] for name in good.images]
         of_place = dict(zip(places, good.scores.tolist(), strict=True))
-        return tried.result(of_place, self._evidence.units())
+        return tried.result(of_place, self._units)
+
+    def _evidence_of(self, tried: "_WayTried", seen: EmbeddingStore) -> PartEvidence:
+        """Return the evidence of a way; which pictures show one part does not depend on it."""
+        if self._evidence is None or tried.geometry.several is not None:
+            known = evidence_by_folds(seen, ALONE)
+            evidence = known if known.count > 1 else known.by_images()
+        else:
+            evidence = self._evidence
+        if self._evidence is None:  # of the first way, which sees whole pictures
+            self._evidence, self._units = evidence, evidence.units()
+        return evidence
 
     def _frames(self) -> Iterator[NDArray[np.uint8]]:
         """Yield the pictures as they are; of large ones only as many as memory should hold."""
@@ -199,8 +212,8 @@ class WayTrial:
 class _CopySeen:
     """A copy as one way sees it."""
 
-    input_hwc: NDArray[np.uint8]
-    inside: NDArray[np.bool_] | None
+    inputs: tuple[NDArray[np.uint8], ...]  # one, or one for each of several parts
+    insides: tuple[NDArray[np.bool_] | None, ...]
     lost: bool  # its part is not found
     wanted: bool  # the defect lies where people want it looked at
 
@@ -212,12 +225,16 @@ class _WayTried:
         self.space, self.geometry = space, space.config.geometry
         self.pictures = PlantedPictures(space, store=store, options=options)
         self._places: list[int] = []
+        self._copy_of: list[int] = []  # of each row that was kept
         self._lost: list[bool] = []
 
     def look(self, planted: Planted) -> _CopySeen:
         """Look for the part in a copy, as it is done with every picture."""
         config, geometry = self.space.config, self.geometry
         height, width = planted.mask_hw.shape
+        parts = PartLooks.of(planted.image_hwc, geometry, config.image_hw)
+        if parts is not None:
+            return self._look_at_parts(planted, parts)
         found = geometry.find(planted.image_hwc)
         pose = None if found is None else found.look
         view = geometry.view((height, width), config.image_hw, pose)
@@ -225,17 +242,29 @@ class _WayTried:
         hidden = hidden_of(_as_named(geometry), config.image_hw)
         outside = geometry.roi is not None and not seen_hw.any()
         return _CopySeen(
-            input_hwc=paint_ignored(view.picture(planted.image_hwc), geometry),
-            inside=view.inside(config.grid_hw),
+            inputs=(paint_ignored(view.picture(planted.image_hwc), geometry),),
+            insides=(view.inside(config.grid_hw),),
             lost=found is not None and not found.ok,
             wanted=not outside and (hidden is None or not (seen_hw & hidden.pixels_hw).any()),
         )
 
+    def _look_at_parts(self, planted: Planted, parts: PartLooks) -> _CopySeen:
+        """Cut all parts out of a copy; one that is no whole part makes it an alarm."""
+        pictures = [view.picture(planted.image_hwc) for view in parts.views]
+        return _CopySeen(
+            inputs=tuple(paint_ignored(picture, self.geometry) for picture in pictures),
+            insides=tuple(view.inside(self.space.config.grid_hw) for view in parts.views),
+            lost=bool(parts.seen.lacking) or not all(part.found.ok for part in parts.seen.parts),
+            wanted=True,
+        )
+
     def keep(
-        self, planted: Planted, seen: _CopySeen, row: NDArray[np.float32], *, place: int
+        self, planted: Planted, seen: _CopySeen, rows: Iterator[NDArray[np.float32]], *, place: int
     ) -> None:
-        """Keep an embedded copy of the picture at a place."""
-        self.pictures.keep(row, planted, place=place, inside=seen.inside)
+        """Keep an embedded copy of the picture at a place; its rows come next."""
+        for inside in seen.insides:
+            self.pictures.keep(next(rows), planted, place=place, inside=inside)
+            self._copy_of.append(len(self._places))
         self._places.append(place)
         self._lost.append(seen.lost)
 
@@ -243,7 +272,9 @@ class _WayTried:
         """Return the scores of good parts and copies; `good` is by place, `units` are the parts."""
         part_of = {place: part for part, unit in enumerate(units) for place in unit}
         judged = self.pictures.result()
-        scores = np.empty(0, np.float32) if judged is None else judged.scores
+        scores = np.full(len(self._places), -inf, np.float32)
+        if judged is not None:
+            np.maximum.at(scores, self._copy_of, judged.scores)
         return TrialScores(
             good=np.array([max(good[place] for place in unit) for unit in units], np.float32),
             planted=np.where(self._lost, np.float32(inf), scores),

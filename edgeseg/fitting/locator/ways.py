@@ -1,10 +1,12 @@
 """The ways to find parts among which a fit may choose, each learned from all good images.
 
-locate=auto --open_ways--> none, blob and, where a mark is given, anchor: learned, or why not
+locate=auto --open_ways--> none, blob, where there are several blobs of like size also blobs and,
+                           where a mark is given, anchor: learned, or why not
 good images --look_everywhere--> pictures that every way can use, and how many it loses
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +18,13 @@ from edgeseg.base.messages import Message, Sentence, Setting, Words
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
 from edgeseg.data.samples import Sample, read_picture
+from edgeseg.fitting.locator.learn_locator import pick_evenly
 from edgeseg.fitting.locator.wish import WITH_MARK, check_wish, mark_of
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.spaces import settle_geometry
+from edgeseg.vision.blobs import SEVERAL
 
+_LOOKED_AT = 40  # good images: they say whether there are several parts in most
 _LOST = 0.05  # share of the good images whose part a way may lose; of few images one
 
 
@@ -27,7 +32,7 @@ _LOST = 0.05  # share of the good images whose part a way may lose; of few image
 class Way:
     """A way to find parts, and what a fit would learn of it; or why it is out."""
 
-    name: str  # none, blob, anchor
+    name: str  # none, blob, blobs, anchor
     config: FitConfig  # with the geometry that was learned
     said: tuple[str, ...] = ()  # what learning it had to say
     out: Words | None = None
@@ -47,11 +52,15 @@ def open_ways(
             "size",
         )
     check_wish(wish)
-    for name, locate in (("none", ""), ("blob", "blob"), ("anchor", mark_of(wish))):
+    kinds = (("none", ""), ("blob", "blob"), (SEVERAL, SEVERAL), ("anchor", mark_of(wish)))
+    for name, locate in kinds:
         plain = replace(config, geometry=replace(config.geometry, locate=locate))
         if name == "anchor" and not locate:
             out = Sentence("it needs a mark that all parts have: ", Setting("locate", WITH_MARK))
             ways.append(Way(name=name, config=plain, out=out))
+        elif name == SEVERAL:
+            way = _learn(name, plain, dataset, options, reference=reference)
+            ways += [way] if _shows_several(way, dataset, options) else []
         else:
             ways.append(_learn(name, plain, dataset, options, reference=reference))
     return ways
@@ -70,6 +79,19 @@ def _learn(
             raise
         return Way(name=name, config=config, out=Sentence(error))
     return Way(name=name, config=settled, said=tuple(said))
+
+
+def _shows_several(way: Way, dataset: Dataset, options: FitOptions) -> bool:
+    """Return whether most good pictures show more than one blob of like size."""
+    several, counts = way.config.geometry.several, []
+    if several is None:
+        return False
+    for sample in pick_evenly(dataset.train, _LOOKED_AT):
+        with suppress(DatasetError):
+            image_hwc = read_picture(sample, max_pixels=options.max_pixels)
+            found = several.find_parts(image_hwc).parts
+            counts.append(sum(part.found.ok for part in found))
+    return sum(count > 1 for count in counts) > len(counts) / 2
 
 
 def look_everywhere(
@@ -113,6 +135,10 @@ def _look(way: Way, image_hwc: NDArray[np.uint8]) -> tuple[bool, bool]:
         geometry.check((image_hwc.shape[0], image_hwc.shape[1]))
     except UsageError:
         return False, False
+    if geometry.several is not None:
+        seen = geometry.several.find_parts(image_hwc)
+        parts = [part.found.ok for part in seen.parts]
+        return any(parts), all(parts) and not seen.lacking
     found = geometry.find(image_hwc)
     return (True, True) if found is None else (found.pose is not None, found.ok)
 
@@ -124,5 +150,8 @@ def _reason(way: Way, images: int, usable: int, found: int, options: FitOptions)
     if images - usable > options.max_bad:  # more than the fit itself would skip
         return f"it finds no part at all in {images - usable} of {images} good images"
     if images - found > max(1, int(_LOST * images)):
-        return f"the part is lost in {images - found} of {images} good images"
+        lost = "the part is lost"
+        if way.config.geometry.several is not None:
+            lost = "not every part can be judged"
+        return f"{lost} in {images - found} of {images} good images"
     return None

@@ -2,6 +2,7 @@
 
 from edgeseg.base.errors import UsageError
 from edgeseg.vision.anchor import check_locate, parse_anchor
+from edgeseg.vision.blobs import EXPECTED, asks_for_several, parse_several
 
 AUTO = "auto"
 WITH_MARK = f"{AUTO},anchor:x,y,w,h"
@@ -20,9 +21,11 @@ def mark_of(locate: str) -> str:
 def check_wish(text: str) -> None:
     """Refuse an unknown value of `locate` for a fit, which also takes `auto`."""
     try:
-        if not asks_to_choose(text):
+        if asks_for_several(text):
+            parse_several(text)
+        elif not asks_to_choose(text):
             check_locate(text)
         elif text != AUTO:
             parse_anchor(mark_of(text))
     except UsageError as error:
-        raise UsageError(error, f"; or {AUTO} or {WITH_MARK} to choose") from None
+        raise UsageError(error, f"; {EXPECTED}; or {AUTO} or {WITH_MARK} to choose") from None

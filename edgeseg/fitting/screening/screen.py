@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeseg.base.errors import EdgesegError
+from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.files import size_text
+from edgeseg.base.messages import Setting
 from edgeseg.base.progress import Progress, ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
@@ -77,6 +78,13 @@ def screen(dataset: Dataset, config: FitConfig, options: FitOptions) -> Screenin
 
 def screen_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Screening:
     """Compare every good image with all others, in a space that is already open."""
+    geometry = space.config.geometry
+    if geometry.several is not None:
+        raise UsageError(
+            Setting("locate", geometry.locate),
+            ": whole pictures cannot be compared where their parts lie anywhere; leave the "
+            "comparison out, and look at the odd pictures that the fit names",
+        )
     _check_disk(space, images=len(dataset.train))
     samples: list[Sample] = []
     windows = space.windows

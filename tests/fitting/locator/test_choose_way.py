@@ -161,9 +161,9 @@ def test_what_a_way_leaves_out_by_itself_counts_and_is_not_seen(moving):
     without = blob.look(
         Planted(image_hwc=part(noise=1), mask_hw=planted_at(20, 20).mask_hw, kind="")
     )
-    np.testing.assert_array_equal(dust.input_hwc, without.input_hwc)
+    np.testing.assert_array_equal(dust.inputs, without.inputs)
     assert not clean.lost
-    assert not np.array_equal(clean.input_hwc, without.input_hwc)
+    assert not np.array_equal(clean.inputs, without.inputs[0])
 
 
 def test_a_copy_whose_part_is_not_found_is_an_alarm(moving):
