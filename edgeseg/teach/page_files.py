@@ -1,10 +1,11 @@
 """The files of page/ as one document: what is inline can be allowed by its hash alone."""
 
 import json
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 
-from edgeseg.base.messages import sentences
+from edgeseg.base.language_files import languages
 
 SCRIPTS = (
     "texts_of.js",
@@ -26,31 +27,14 @@ def text_of(name: str) -> str:
     return (files(__package__) / "page" / name).read_text(encoding="utf-8")
 
 
-LANGUAGES = ("en", "de")
-
-
-def texts() -> dict[str, dict[str, str]]:
-    """Read the texts of the page, by language and key."""
-    return _by_language(json.loads(text_of("texts.json")))
-
-
-def service_sentences() -> dict[str, dict[str, str]]:
-    """Read the sentences of the service, by language and key."""
-    return _by_language(sentences())
-
-
-def _by_language(table: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    return {language: {key: row[language] for key, row in table.items()} for language in LANGUAGES}
-
-
 @cache
 def page_html() -> bytes:
     """Make the page with its style, its texts and its scripts inside."""
-    tables = {"TEXTS": texts(), "SENTENCES": service_sentences()}
+    spoken = {code: asdict(language) for code, language in languages().items()}
     script = "\n".join(
         [
             '"use strict";',
-            *(f"const {name} = {_in_script(table)};" for name, table in tables.items()),
+            f"const LANGUAGES = {_in_script(spoken)};",
             *(text_of(name) for name in SCRIPTS),
         ]
     )

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from string import Formatter
 
-from edgeseg.teach.page_files import service_sentences
+from edgeseg.base.messages import sentences
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import scene
@@ -32,7 +32,7 @@ def pattern_of(english: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-ENGLISH = [pattern_of(english) for english in service_sentences()["en"].values()]
+ENGLISH = [pattern_of(english) for english in sentences().values()]
 
 
 def is_english(line: str) -> bool:
@@ -60,7 +60,7 @@ def stopped(tab: Tab, picture: Path, place_yx: tuple[slice, slice]) -> None:
 def test_english_would_be_heard() -> None:
     assert is_english("Fitted on 6 good pictures")
     assert is_english("camera: connected")
-    for text in service_sentences()["de"].values():
+    for text in sentences("de").values():
         assert not is_english(text), text
 
 

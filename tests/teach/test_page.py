@@ -45,9 +45,9 @@ def test_nothing_is_said_outside_the_table(site: Site) -> None:
     site.fill()
     site.fake.mark("alarm-002", "good", who="operator", name="Ann")
     tab = site.open("collect")
-    for table in ("TEXTS", "SENTENCES"):
-        marked = f"'⟦' + {table}.en[key] + '⟧'"
-        tab.evaluate(f"for (const key in {table}.de) {table}.de[key] = {marked}")
+    for part in ("texts", "sentences"):
+        english, german = f"LANGUAGES.en.{part}", f"LANGUAGES.de.{part}"
+        tab.evaluate(f"for (const key in {german}) {german}[key] = '⟦' + {english}[key] + '⟧'")
     tab.evaluate("speak('de')")
     outside = """(() => {
         const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];

@@ -1,4 +1,4 @@
-"""The page's files: one document, two languages, nothing said outside the table."""
+"""The page's files: one document, nothing said outside the languages' files."""
 
 import re
 from html.parser import HTMLParser
@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from edgeseg.base.language_files import ENGLISH, languages
 from edgeseg.runtime.web.routes import content_security_policy
 from edgeseg.teach import page_files
-from edgeseg.teach.page_files import SCRIPTS, page_html, text_of, texts
+from edgeseg.teach.page_files import SCRIPTS, page_html, text_of
 
 PAGE = Path(page_files.__file__).parent / "page"
-TABLE = texts()
+TEXTS = languages()[ENGLISH].texts
 SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
 # Keys that are put together from a word of the service, or from a name in the page.
 MADE = ("meter_", "kind_", "no_pictures_", "help_", "tool_", "shape_", "side_", "fit_")
@@ -31,23 +32,12 @@ MADE += (
 )
 
 
-def test_languages_have_the_same_keys_and_places() -> None:
-    assert list(TABLE) == ["en", "de"]
-    assert list(TABLE["en"]) == list(TABLE["de"])
-    for key, text in TABLE["en"].items():
-        assert text.strip()
-        assert TABLE["de"][key].strip()
-        assert sorted(re.findall(r"{(\w+)}", text)) == sorted(
-            re.findall(r"{(\w+)}", TABLE["de"][key])
-        ), key
-
-
 def test_every_key_is_used_and_every_key_that_is_used_exists() -> None:
     named = set(re.findall(r'data-(?:text|label|alt)="(\w+)"', SOURCE))
     named |= set(re.findall(r'\bt\("(\w+)"', SOURCE))
-    assert named - {key for key in named if key.endswith("_")} <= set(TABLE["en"])
+    assert named - {key for key in named if key.endswith("_")} <= set(TEXTS)
     quoted = set(re.findall(r'"(\w+)"', SOURCE))
-    unused = [key for key in TABLE["en"] if key not in quoted and not key.startswith(MADE)]
+    unused = [key for key in TEXTS if key not in quoted and not key.startswith(MADE)]
     assert unused == []
 
 
@@ -97,7 +87,6 @@ def test_the_files_are_all_used_and_short() -> None:
         *SCRIPTS,
         "page.html",
         "style.css",
-        "texts.json",
     }
     for path in PAGE.iterdir():
         assert len(path.read_text().splitlines()) <= 400, path.name

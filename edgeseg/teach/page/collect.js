@@ -115,7 +115,7 @@ function showEnough() {
 function showMeters() {
   $("meters").replaceChildren(...["focus", "light", "motion"].map(name => {
     const meter = (state.meters || {})[name] || {value: 0, word: ""};
-    const words = TEXTS[language]["meter_" + meter.word.replace(" ", "_")] ?? meter.word;
+    const words = LANGUAGES[language].texts["meter_" + meter.word.replace(" ", "_")] ?? meter.word;
     const bar = make("div", {className: ["sharp", "good", "still"].includes(meter.word) ? "bar" : "bar low", role: "meter", ariaLabel: t("meter_" + name)}, make("i"));
     bar.firstChild.style.width = Math.round(100 * meter.value) + "%";
     for (const [key, value] of [["min", 0], ["max", 100], ["now", Math.round(100 * meter.value)], ["text", words]])

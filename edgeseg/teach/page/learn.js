@@ -98,7 +98,7 @@ async function showHistory() {
       const shown = value => Array.isArray(value) ? value.slice(0, 3).join(" + ") + (value.length > 3 ? " + …" : "") : typeof value === "number" ? few(value) : value;
       const text = flat(facts).filter(([, value]) => value !== null && value !== "" && value !== false && !(Array.isArray(value) && !value.length))
         .map(([name, value]) => `${name.replaceAll("_", " ")} ${shown(value)}`).join(", ");
-      const words = TEXTS[language]["event_" + event];
+      const words = LANGUAGES[language].texts["event_" + event];
       return make("li", {}, make("span", {className: "dim", textContent: clock(when) + " "}),
         words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""),
         ...["lost", "why"].map(name => line[name] ? make("span", {}, " · ", saidOf("span", line, name)) : null));

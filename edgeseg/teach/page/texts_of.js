@@ -1,4 +1,4 @@
-// What the page says: TEXTS by language and key, and how numbers and times are written.
+// What the page says: LANGUAGES by code, each with its texts and sentences by key, and how numbers and times are written.
 const $ = id => document.getElementById(id);
 
 function kept(key, value) {  // a browser may forbid to remember; then nothing is remembered
@@ -10,10 +10,10 @@ function kept(key, value) {  // a browser may forbid to remember; then nothing i
 }
 
 let language = kept("language") || (navigator.language || "en").slice(0, 2);
-if (!TEXTS[language]) language = "en";
+if (!LANGUAGES[language]) language = "en";
 
 function t(key, values = {}) {
-  return TEXTS[language][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return LANGUAGES[language].texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
 const number = (value, digits = 0) => value == null || !Number.isFinite(value) ? "–"
@@ -28,11 +28,15 @@ function clock(when) {
   return time.toLocaleString(language, today ? {timeStyle: "medium"} : {dateStyle: "short", timeStyle: "short"});
 }
 
+const languageOptions = () => Object.entries(LANGUAGES).map(([code, {name, short}]) =>
+  make("option", {value: code, lang: code, className: "said", textContent: short, title: name}));
+
 function applyTexts() {
   document.documentElement.lang = language;
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.dataset.text);
   for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", t(element.dataset.label));
   for (const element of document.querySelectorAll("[data-alt]")) element.alt = t(element.dataset.alt);
+  if (!$("language").options.length) $("language").append(...languageOptions());
   $("language").value = language;
 }
 
@@ -45,7 +49,7 @@ function spoken(facts, name = "sentence") {
   return key ? [phrase(key), language] : [sentence(facts[name]), "en"];
 }
 function phrase({key, values}) {
-  return SENTENCES[language][key].replace(/\{(\w+)(?::\.?(\d*)g)?\}/g, (whole, name, digits) => {
+  return LANGUAGES[language].sentences[key].replace(/\{(\w+)(?::\.?(\d*)g)?\}/g, (whole, name, digits) => {
     const value = values[name];
     if (Number.isInteger(value)) return number(value);
     if (typeof value === "number") return few(value, Math.min(digits || 3, 3));
