@@ -58,6 +58,14 @@ function pictureCard(item) {
     kind: item.flags.length ? "flagged" : ""});
 }
 
+async function removePicture(name, place) {
+  const removed = await act("/teach/remove", {name}, place);
+  if (removed === undefined) return;
+  toast(t(removed.kind === "good" && state.model ? "removed_one" : "removed", {name}), async () => {
+    if (await act("/teach/restore", {name}, place)) toast(t("restored_one", {name}));
+  });
+}
+
 // A file's name as the project takes it: letters, digits, dots, dashes and underscores.
 const cleanName = name => (name.normalize("NFKD").replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._-]+/, "") || "picture").slice(-100);
 

@@ -128,7 +128,7 @@ async function withdrawMark(alarm, one, place) {
   const of = one ? {of_who: one.who, of_name: one.name} : {};
   if (!await act("/teach/withdraw", {alarm, name, ...of}, place)) return;
   toast(t("withdrawn", {name: alarm}));
-  marksAsked = alarmsAsked = 0;
+  marksAsked = rejectsAsked = 0;
   preview = null;
   showPreview();
   await showMarks();

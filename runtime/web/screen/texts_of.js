@@ -71,6 +71,13 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+function draw(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
 // What the service says comes from outside the table, and may be English.
 const said = (tag, text, kind = "", lang = "en") => make(tag, {className: ("said " + kind).trim(), lang, textContent: text});
 function saidOf(tag, facts, name) {
@@ -81,6 +88,8 @@ function saidOf(tag, facts, name) {
 // Elements whose item has not changed stay, so that a focus and a picture stay too.
 function showList(list, items, keyOf, build) {
   const before = new Map([...list.children].map(element => [element.dataset.key, element]));
+  const held = list.contains(document.activeElement) ? document.activeElement : null, at = held?.closest("li");
+  const press = at ? [...at.querySelectorAll("button")].indexOf(held) : -1, heldKey = at?.dataset.key;
   list.replaceChildren(...items.map(item => {
     const key = String(keyOf(item)), signature = language + JSON.stringify(item), old = before.get(key);
     if (old && old.signature === signature) return old;
@@ -89,4 +98,6 @@ function showList(list, items, keyOf, build) {
     element.signature = signature;
     return element;
   }));
+  if (press >= 0 && !list.contains(document.activeElement))  // whoever was there is there again
+    [...list.children].find(element => element.dataset.key === heldKey)?.querySelectorAll("button")[press]?.focus();
 }
