@@ -31,6 +31,7 @@ class FitJob:
     anomalies: tuple[Sample, ...]
     keep_moments: bool
     group: ProcessGroup
+    known: tuple[Sample, ...] = ()  # defects to learn from
     planted: int = FitOptions.planted
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures
@@ -55,6 +56,7 @@ class FitJob:
             weights=self.settings.weights,
             keep_moments=self.keep_moments,
             anomalies=self.anomalies,
+            known=self.known,
             group=self.group,
             planted=self.planted,
             graph=self.graph,
@@ -97,7 +99,7 @@ class FitJob:
     def _close(self, artefact: "Artefact", dataset: "Dataset", options: FitOptions) -> None:
         """Print and write the report of the fit, where it was asked for."""
         from edgeseg.cli.closing_report import closing_lines, write_report
-        from edgeseg.fitting.fitting import head_predictor
+        from edgeseg.fitting.judge_model import head_predictor
         from edgeseg.fitting.spaces import space_of
 
         if self.closing:
