@@ -110,11 +110,12 @@ class KnownLearner:
 
 def check_folds(learner: KnownLearner) -> None:
     """Refuse to learn where too few good parts were judged without themselves."""
-    if len(learner.good) < FEWEST_PARTS:
+    judged = sum(fold.count for fold in learner.good)
+    if judged < FEWEST_PARTS:
         raise UsageError(
-            Setting("known"),
-            f": needs at least {FEWEST_PARTS} different good parts, each judged by a model of the "
-            "others; collect more, or leave it out",
+            Setting("known", len(learner.pictures)),
+            f": {judged} different good parts can be judged by a model of the others, expected at "
+            f"least {FEWEST_PARTS} to learn from known defects; collect more, or leave it out",
         )
 
 
