@@ -34,31 +34,9 @@ from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_predictor, variant_predictor
 from edgeseg.vision.images import read_image
 from tests.support.small_models import SMALL, fit_small, frames
+from tests.support.striped_parts import defective, write_defects
 
 CONFIG = replace(SMALL, folds=4, k=32, rank=20)
-
-
-def defective(kind: str, number: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """A good part with faint stripes (grey) or a dark spot (blot), and the mask of it."""
-    image = frames(1, first=200 + number)[0].astype(np.float64)
-    rng = np.random.default_rng([number, len(kind)])
-    y, x = rng.integers(24, 72, 2)
-    mask = np.zeros(image.shape[:2], np.uint8)
-    cv2.circle(mask, (int(x), int(y)), 12, 255, -1)
-    stripes = 25.0 * np.sign(np.sin(np.arange(96) * np.pi / 2 + 0.1))
-    change = stripes[None, :, None] if kind == "grey" else -150.0
-    soft = cv2.GaussianBlur(mask, (0, 0), 1.5)[:, :, None] / 255
-    return np.clip(image + soft * change, 0, 255).astype(np.uint8), mask
-
-
-def write_defects(folder: Path, kind: str, numbers: range, *, masks: bool = True) -> Path:
-    (folder / kind).mkdir(parents=True, exist_ok=True)
-    for number in numbers:
-        image, mask = defective(kind, number)
-        cv2.imwrite(str(folder / kind / f"{number:03}.png"), image[:, :, ::-1])
-        if masks:
-            cv2.imwrite(str(folder / kind / f"{number:03}_mask.png"), mask)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +103,7 @@ def test_the_facts_tell_what_was_learned(plain, learned, known):
     assert facts.threshold_before == plain.calibration.score_threshold
     images = [read_image(each.image) for each in known]
     assert kind.found_before == round(6 * share_found(plain, images))
-    assert learned.header()["known"]["kinds"] == [vars(kind)]
+    assert list(learned.header()["known"]["kinds"]) == [vars(kind)]
     assert "known" not in plain.header()
 
 
