@@ -17,6 +17,7 @@ from edgeseg.base.plain import Malformed, parse_json, record
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.decision.thresholds import Thresholds
+from edgeseg.modelfile.known_kinds import KnownKind
 from edgeseg.modelfile.seal import KEY as SEAL
 from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
@@ -203,6 +204,7 @@ class ModelMetadata:
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     variants: tuple[str, ...] = ()  # of the product: the graph gives the number of one of them
+    known: tuple[KnownKind, ...] = ()  # defects that the model has learned from
     needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
@@ -284,7 +286,7 @@ class ModelMetadata:
     def to_json(self, *, indent: int | None = None) -> str:
         """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
-        for name in ("ignored_here", "variants"):
+        for name in ("ignored_here", "variants", "known"):
             if not values[name]:
                 del values[name]
         return seal_json(values, indent=indent)
