@@ -358,6 +358,7 @@ def fit(
     fold: int | None = None,
     group_by: str | None = None,
     variants: bool = False,
+    smallest: int | None = None,
     options: FitOptions | None = None,
 ) -> Model:
     """Fit a model on pictures of good parts alone, and choose its threshold.
@@ -387,6 +388,9 @@ def fit(
         near-copies are found by the pictures. Several pictures of one part count once.
     variants: whether the folders inside that of the good pictures are variants of the product. Each
         gets a mean of its own, and a prediction names the one that it shows.
+    smallest: the side of the smallest defect that matters, in pixels of the pictures. One that no
+        pixel of the input shows is refused; `options.note` is told whether it covers a cell, and
+        how many planted spots of that size are found.
     options: FitOptions with the rest: FitOptions(note=print) tells what is going on, max_bad=3
         skips up to three unreadable files, weights="file.pth" names other weights.
 
@@ -401,6 +405,8 @@ def fit(
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
     config = replace(config, geometry=_geometry(config.geometry, roi, ignore, locate))
     options = options or FitOptions()
+    if smallest is not None:
+        options = replace(options, smallest=smallest)
     if group_by is not None:
         options = replace(options, group_by=GroupBy(text=group_by))
     if out is not None:
@@ -408,7 +414,7 @@ def fit(
         check_writable(Path(out))
     with open_data(
         data,
-        size_hw=config.image_hw if config.geometry == PLAIN else None,
+        size_hw=config.image_hw if config.geometry == PLAIN and not options.smallest else None,
         channels=channels,
         layout=layout,
         fold=fold,

@@ -86,6 +86,14 @@ class FitWishes:
         kind=click.IntRange(0),
         group=THRESHOLD,
     )
+    smallest: int | None = typed(
+        None,
+        "Side of the smallest defect that matters, in pixels of the camera, such as 12. Before the "
+        "fit it says whether the model can see it, and afterwards how many planted spots of that "
+        "size are found.",
+        kind=click.IntRange(2),
+        group=LOOK,
+    )
     report: Path | None = typed(
         None,
         "Folder for the report that ends the fit, with pictures of the images that decide the "
@@ -146,6 +154,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     edgeseg fit photos/good --out part.edgeseg --false-alarm-rate 0.005
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
+    edgeseg fit photos/good --out part.edgeseg --smallest 12
     edgeseg fit photos/good --out part.edgeseg --robust
     edgeseg fit photos/colours --out part.edgeseg --variants
     edgeseg fit photos/good --out part.edgeseg --graph lite1.onnx
@@ -163,6 +172,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,
+            smallest=wishes.smallest,
             closing=not wishes.every,
             report=wishes.report,
             graph=wishes.backbone_graph,

@@ -32,6 +32,7 @@ class FitJob:
     keep_moments: bool
     group: ProcessGroup
     planted: int = FitOptions.planted
+    smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures
     graph: Path | None = None  # of a backbone, to go through instead of torch
@@ -57,6 +58,7 @@ class FitJob:
             anomalies=self.anomalies,
             group=self.group,
             planted=self.planted,
+            smallest=self.smallest,
             graph=self.graph,
         )
 

@@ -11,7 +11,7 @@ settings, weights, W, factors, moments, threshold -> artefact                 mo
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +21,13 @@ from edgeseg import __version__
 from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
 from edgeseg.base.extras import versions as installed_versions
 from edgeseg.base.messages import Message, Setting
+from edgeseg.base.plain import JsonObject
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, load_batches
 from edgeseg.data.samples import sample_size
 from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
 from edgeseg.decision.operating_point import needed_images
+from edgeseg.decision.planted_scores import spots_found
 from edgeseg.decision.score_origin import ScoreOrigin, good_words, percent
 from edgeseg.fitting.checkpoint import Collected
 from edgeseg.fitting.feature_space import FeatureSpace
@@ -38,6 +40,7 @@ from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
 from edgeseg.fitting.pooling import resolve_pool
+from edgeseg.fitting.smallest import smallest_facts, what_is_seen
 from edgeseg.fitting.spaces import open_space
 from edgeseg.fitting.variants import check_means, settle_variants, variant_table
 from edgeseg.model.artefact import Artefact, sorted_prints
@@ -74,6 +77,9 @@ def fit(
     if asks_to_choose(config.geometry.locate):
         config = choose_way(dataset, config, options, reference=reference)
     space = open_space(dataset, config, options, reference=reference)
+    if options.smallest is not None:
+        camera_hw = sample_size(dataset.train[0], max_pixels=options.max_pixels)
+        options.tell(what_is_seen(space.config, camera_hw, options.smallest))
     chosen = dataset if screen is None else screen(space, dataset)
     return fit_in(space, chosen, options)
 
@@ -202,6 +208,9 @@ def finish(
         grouping=found.grouping,
     )
     warn_about(calibration, options)
+    smallest = _smallest(config, data, collected, options)
+    if smallest:
+        options.tell(spots_found(smallest["smallest"], calibration.score_threshold))
     for line in variant_table(config, calibration, _planted_variants(collected)):
         options.note(line)
     return Artefact(
@@ -215,10 +224,25 @@ def finish(
         calibration=calibration,
         planted=planted,
         prints=sorted_prints(collected.prints),
-        data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
+        data={
+            **data.facts(images=moments.images, bad=collected.bad),
+            "highest": highest(good),
+            **smallest,
+        },
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
+
+
+def _smallest(
+    config: FitConfig, data: FittedData, collected: Collected, options: FitOptions
+) -> JsonObject:
+    """Return what the header says of the smallest defect that matters, where it was said."""
+    if options.smallest is None or data.camera_hw is None:
+        return {}
+    spots = None if collected.spots is None else collected.spots.result()
+    facts = smallest_facts(options.smallest, config, data.camera_hw, spots)
+    return {"smallest": facts}
 
 
 def _planted_variants(collected: Collected) -> list[tuple[int, float]]:
@@ -228,6 +252,12 @@ def _planted_variants(collected: Collected) -> list[tuple[int, float]]:
     apart = collected.unseen if len(collected.unseen) else collected.seen
     variants, judged = apart.variants, collected.planted.by_place()
     return [(variants[place], score) for place, score in judged if place in variants]
+
+
+def _score_copies(collected: Collected, head: GaussianHead, places: Sequence[int]) -> None:
+    for copies in (collected.planted, collected.spots):
+        if copies is not None:
+            copies.score(head, places)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +278,7 @@ def _good_images(
     *,
     options: FitOptions,
 ) -> _GoodImages:
-    config, planted = scorer.space.config, collected.planted
+    config = scorer.space.config
     seen, unseen = collected.seen, collected.unseen
     apart = sum(options.group.gather(len(unseen))) > 0
     if apart:
@@ -258,8 +288,7 @@ def _good_images(
     for sentence in evidence.sentences():
         options.note(sentence)
     if apart and evidence.count:
-        if planted is not None:
-            planted.score(head, unseen.places)
+        _score_copies(collected, head, unseen.places)
         good = scorer.scores_by_model(head, unseen, evidence)
         origin = ScoreOrigin(kind="split")
         return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
@@ -273,7 +302,7 @@ def _good_images(
         seen,
         evidence=evidence,
         seed=config.seed,
-        visit=None if planted is None else planted.score,
+        visit=partial(_score_copies, collected),
     )
     folds = min(config.folds, evidence.count)
     if evidence is not whole:

@@ -56,6 +56,7 @@ class FitOptions:
     max_pixels: int = MAX_PIXELS  # of a picture by its header, before it is decoded
     keep_moments: bool = True
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
+    smallest: int | None = None  # defect that matters, in pixels of the camera; None: not said
     anomalies: tuple[Sample, ...] = ()
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: ProcessGroup = ALONE  # of processes that share the images
@@ -71,6 +72,10 @@ class FitOptions:
             raise UsageError(Setting("max_pixels", self.max_pixels), ": expected at least 1")
         if self.planted < 0:
             raise UsageError(Setting("planted", self.planted), ": expected 0 (none) or more")
+        if self.smallest is not None and self.smallest < 2:
+            raise UsageError(
+                Setting("smallest", self.smallest), ": expected 2 or more pixels of the camera"
+            )
 
     def tell(self, message: Message) -> None:
         """Tell a keyed sentence to whoever listens."""

@@ -1,5 +1,6 @@
 """The fit of the good pictures, in the child process."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
         graph=graph_of(settings),
         reference=reference(project),
         config=settings.config(),
-        options=fit_options(job),
+        options=replace(fit_options(job), smallest=settings.region.smallest or None),
         out=folder / "part.edgeseg",
     )
     job.at("work_writing", Message("work_writing"))

@@ -55,6 +55,7 @@ from tests.support.small_graphs import write_graph
 FORMATS = text_of("docs/formats.md")
 NAMES = ("red", "blue")  # of variants
 PARTS = (JudgedPart(box_xywh=(1, 2, 3, 4), degrees=5.0, score=0.1, verdict="good"),)
+SMALLEST = {"px": 12, "cell_px": 8.0, "scores": [1.0]}
 CHOICE = ThresholdChoice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
@@ -89,7 +90,7 @@ def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
 def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
     looking = small_artefact.config.with_options({"geometry": geometry, "variants": NAMES})
-    told = small_artefact.data | {"group_by": "folder"}
+    told = small_artefact.data | {"group_by": "folder", "smallest": SMALLEST}
     chosen = replace(small_artefact.calibration, choice=CHOICE)
     header = replace(small_artefact, config=looking, data=told, calibration=chosen).header()
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
