@@ -25,6 +25,7 @@ from edgeseg.cli.fit_all import fit_all
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
 from edgeseg.cli.needs import FITTING, check_fit_needs
+from edgeseg.data.known_defects import read_known_defects
 from edgeseg.data.layouts import find_folder
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
@@ -71,6 +72,13 @@ class FitWishes:
         None,
         "Folder of defective images: choose the threshold with the best F1 on them, instead of by "
         "--false-alarm-rate.",
+        kind=click.Path(path_type=Path, exists=True, file_okay=False),
+        group=THRESHOLD,
+    )
+    known: Path | None = typed(
+        None,
+        "Folder of known defects, in folders by kind; a mask beside a picture is 001_mask.png, an "
+        "outline 001.json (labelme).",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
         group=THRESHOLD,
     )
@@ -132,10 +140,11 @@ class FitWishes:
             return
         if processes > 1:
             raise UsageError("--all runs in one process; run it without torchrun")
-        if self.anomalies is not None:
-            raise UsageError(
-                "--anomalies are of one kind of part; fit on that dataset without --all"
-            )
+        for name, given in (("--anomalies", self.anomalies), ("--known", self.known)):
+            if given is not None:
+                raise UsageError(
+                    f"{name} are of one kind of part; fit on that dataset without --all"
+                )
 
 
 @click.command(cls=GroupedCommand, groups=FIT_GROUPS)
@@ -169,6 +178,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             images=replace(images, quiet=images.quiet or group.rank > 0),  # of several, one talks
             robust=wishes.robust,
             anomalies=_defects(wishes.anomalies),
+            known=() if wishes.known is None else read_known_defects(wishes.known),
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,

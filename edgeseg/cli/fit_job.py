@@ -31,6 +31,7 @@ class FitJob:
     anomalies: tuple[Sample, ...]
     keep_moments: bool
     group: ProcessGroup
+    known: tuple[Sample, ...] = ()  # defects to learn from
     planted: int = FitOptions.planted
     smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
@@ -56,6 +57,7 @@ class FitJob:
             weights=self.settings.weights,
             keep_moments=self.keep_moments,
             anomalies=self.anomalies,
+            known=self.known,
             group=self.group,
             planted=self.planted,
             smallest=self.smallest,

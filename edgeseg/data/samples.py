@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.vision.geometry import PLAIN, Found, Geometry, View
-from edgeseg.vision.ignored import hidden_of, paint_ignored
+from edgeseg.vision.ignored import hidden_of, paint_ignored, polygon_mask, read_regions
 from edgeseg.vision.images import read_mask, read_mask_stack, read_video_frame, read_with_bits
 from edgeseg.vision.picture_size import MAX_PIXELS
 from edgeseg.vision.unreadable import unreadable_error
@@ -34,7 +34,8 @@ class Sample:
     """A picture, its label and kind, and the place of its mask."""
 
     image: Path
-    mask: Path | None = None  # None: it is good, or its label is all that is known of it
+    # A picture, or a .json of outlines; None: it is good, or its label is all that is known of it.
+    mask: Path | None = None
     label: int = 0  # 0 good, 1 defective
     kind: str = GOOD
     image_index: int | None = None  # the frame, where `image` is a video
@@ -162,6 +163,8 @@ def read_mask_of(
     """Read the mask of a picture in its own size; None of a defect that nobody has marked."""
     if sample.mask is None:
         return np.zeros(frame_hw, np.bool_) if sample.is_marked else None
+    if sample.mask.suffix == ".json":
+        return polygon_mask(read_regions(sample.mask), frame_hw)
     if sample.mask_index is None:
         mask_hw = read_mask(sample.mask, max_pixels=max_pixels)
     else:

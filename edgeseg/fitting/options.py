@@ -58,6 +58,7 @@ class FitOptions:
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
     smallest: int | None = None  # defect that matters, in pixels of the camera; None: not said
     anomalies: tuple[Sample, ...] = ()
+    known: tuple[Sample, ...] = ()  # defects to learn from
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: ProcessGroup = ALONE  # of processes that share the images
     graph: Path | None = None  # of a backbone, to go through instead of torch

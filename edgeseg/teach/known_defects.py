@@ -27,7 +27,7 @@ GuardKind = Literal["mark", "bad", "golden"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownDefect:
+class GuardedDefect:
     """A known defect for whose sake marked pictures are held back."""
 
     name: str
@@ -55,9 +55,11 @@ class Survey:
             shared += max(across, 0) * max(down, 0)
         return shared
 
-    def defects(self, names: Iterable[str]) -> tuple[KnownDefect, ...]:
+    def defects(self, names: Iterable[str]) -> tuple[GuardedDefect, ...]:
         """Say of known defects what they are, each once."""
-        return tuple(KnownDefect(name=name, kind=self.kinds[name]) for name in dict.fromkeys(names))
+        return tuple(
+            GuardedDefect(name=name, kind=self.kinds[name]) for name in dict.fromkeys(names)
+        )
 
 
 def survey(project: Project, items: list[MarkedAlarm], detector: "Detector") -> Survey:

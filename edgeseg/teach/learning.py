@@ -28,7 +28,7 @@ from edgeseg.teach.feedback import Feedback, MarkedAlarm
 from edgeseg.teach.fit_job import fit_options, graph_of
 from edgeseg.teach.golden_set import prove_beside, withdrawn
 from edgeseg.teach.job_progress import JobProgress
-from edgeseg.teach.known_defects import KnownDefect, Survey, is_alarm, open_detector, survey
+from edgeseg.teach.known_defects import GuardedDefect, Survey, is_alarm, open_detector, survey
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
 from edgeseg.teach.report import read_report, store_report, write_report
@@ -72,7 +72,7 @@ class Preview:
     still_found: tuple[str, ...]  # guarded defects
     guarded: int
     loss: Loss | None = None  # None: nothing would be learned
-    guards: tuple[KnownDefect, ...] = ()
+    guards: tuple[GuardedDefect, ...] = ()
     golden: tuple[WrongGolden, ...] = ()
     problems: tuple[str, ...] = ()  # why the golden check would refuse it; none: it would not
 

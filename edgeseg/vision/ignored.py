@@ -63,7 +63,15 @@ def _polygons(values: Any, *, name: str) -> tuple[Polygon, ...]:
         raise UsageError(f"{name}: no list of polygons; {_EXPECTED}") from None
     if not polygons:
         raise UsageError(f"{name}: no polygon in it; {_EXPECTED}")
-    return polygons
+    return tuple(map(_whole, polygons))
+
+
+def _whole(polygon: Polygon) -> Polygon:
+    """Return the corners of a polygon; two of them are opposite corners of a box."""
+    if len(polygon) != 2:
+        return polygon
+    (left, top), (right, bottom) = polygon
+    return (left, top), (right, top), (right, bottom), (left, bottom)
 
 
 def parse_region(text: str) -> Polygon:
