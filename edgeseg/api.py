@@ -26,6 +26,7 @@ from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.open_data import Data, Folder, open_data
+from edgeseg.decision.explain import with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
@@ -141,6 +142,14 @@ class Model:
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
         prediction = self._score(input_hwc, view.inside(config.grid_hw))
+        if config.tiling is None:
+            prediction = with_explanation(
+                prediction,
+                input_hwc,
+                grid_hw=config.grid_hw,
+                kinds=self.artefact.kinds,
+                reasons=self.artefact.reasons,
+            )
         return replace(prediction, appearance=appearance_of(input_hwc))
 
     def evaluate(

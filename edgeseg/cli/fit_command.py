@@ -27,6 +27,7 @@ from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
 from edgeseg.cli.needs import FITTING, check_fit_needs
 from edgeseg.data.known_defects import read_known_defects
 from edgeseg.data.layouts import find_folder
+from edgeseg.decision.kinds import read_severity
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 
@@ -80,6 +81,13 @@ class FitWishes:
         "Folder of known defects, in folders by kind; a mask beside a picture is 001_mask.png, an "
         "outline 001.json (labelme).",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
+        group=THRESHOLD,
+    )
+    severity: tuple[str, ...] = typed(
+        (),
+        "Severity of every region of a known kind, such as scratch=minor; may be repeated. Other "
+        "regions are as severe as they are strong and large.",
+        metavar="KIND=minor|major",
         group=THRESHOLD,
     )
     keep_moments: bool = typed(
@@ -179,6 +187,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             robust=wishes.robust,
             anomalies=_defects(wishes.anomalies),
             known=() if wishes.known is None else read_known_defects(wishes.known),
+            severity=tuple(map(read_severity, wishes.severity)),
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,

@@ -11,6 +11,7 @@ from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
 from edgeseg.data.samples import Sample
+from edgeseg.decision.kinds import Severity
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ProcessGroup
 
@@ -32,6 +33,7 @@ class FitJob:
     keep_moments: bool
     group: ProcessGroup
     known: tuple[Sample, ...] = ()  # defects to learn from
+    severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them
     planted: int = FitOptions.planted
     smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
@@ -58,6 +60,7 @@ class FitJob:
             keep_moments=self.keep_moments,
             anomalies=self.anomalies,
             known=self.known,
+            severity=self.severity,
             group=self.group,
             planted=self.planted,
             smallest=self.smallest,

@@ -34,12 +34,14 @@ from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
 from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect, split
+from edgeseg.fitting.known_kinds import learn_kinds
 from edgeseg.fitting.locator.choose_way import choose_way
 from edgeseg.fitting.locator.wish import asks_to_choose
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
 from edgeseg.fitting.pooling import resolve_pool
+from edgeseg.fitting.reasons import look_of_good, reasons_of
 from edgeseg.fitting.smallest import smallest_facts, what_is_seen
 from edgeseg.fitting.spaces import open_space
 from edgeseg.fitting.variants import check_means, settle_variants, variant_table
@@ -110,10 +112,19 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             by=options.group_by,
         )
         artefact = finish(space, collected, data=data, options=options)
+    artefact = _with_look(artefact, train, options)
     screened = space.config.geometry.several is None
     if foreign := foreign_sentence(artefact.calibration.good, screened=screened):
         options.note(foreign)
     return artefact
+
+
+def _with_look(artefact: Artefact, train: Sequence[Sample], options: FitOptions) -> Artefact:
+    """Add the look of good images to the reasons of a model."""
+    look = look_of_good(train, artefact.config, max_pixels=options.max_pixels)
+    if artefact.reasons is None or look is None:
+        return artefact
+    return replace(artefact, reasons=replace(artefact.reasons, look=look))
 
 
 def _most_planted(options: FitOptions) -> int:
@@ -223,6 +234,10 @@ def finish(
         moments=moments if options.keep_moments and not config.variants else None,
         calibration=calibration,
         planted=planted,
+        reasons=reasons_of(
+            config, embedding=space.embedding, factors=factors, pooled=pooled, look=None
+        ),
+        kinds=learn_kinds(space, head, pooled, options),
         prints=sorted_prints(collected.prints),
         data={
             **data.facts(images=moments.images, bad=collected.bad),

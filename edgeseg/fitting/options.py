@@ -10,6 +10,7 @@ from edgeseg.base.messages import Message, Setting
 from edgeseg.base.progress import Listener, Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
+from edgeseg.decision.kinds import Severity
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.picture_size import MAX_PIXELS
@@ -59,6 +60,7 @@ class FitOptions:
     smallest: int | None = None  # defect that matters, in pixels of the camera; None: not said
     anomalies: tuple[Sample, ...] = ()
     known: tuple[Sample, ...] = ()  # defects to learn from
+    severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them; others: as strong as it is
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: ProcessGroup = ALONE  # of processes that share the images
     graph: Path | None = None  # of a backbone, to go through instead of torch

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from edgeseg.base.files import atomic_path
 from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import Calibration, GoodImageScores
+from edgeseg.decision.kinds import KnownKinds
 from edgeseg.decision.planted_scores import PlantedScores
+from edgeseg.decision.why import Reasons
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
 from edgeseg.model.factors import Factors, MapFactors, map_rank
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from edgeseg.model.feature_extractor import Backbone
     from edgeseg.model.reference import ReferenceModel
 
+Told = TypeVar("Told")
 # What numpy, torch and our own checks say of values that do not fit: torch's are RuntimeErrors.
 WRONG_VALUES = (
     *(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError),
@@ -63,6 +66,8 @@ class Artefact:
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
     # Of the pixels of the images behind the moments, ascending.
     prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
+    reasons: Reasons | None = None  # to say why; None: of a fit of 0.2.0, or by shards
+    kinds: KnownKinds | None = None  # of known defects; None: none were given
     accuracy: list[JsonObject] = field(default_factory=list)
     history: list[JsonObject] = field(default_factory=list)  # see edgeseg.modelfile.history
 
@@ -85,27 +90,47 @@ class Artefact:
         from edgeseg.model.reference import ReferenceModel  # loads torch
 
         return ReferenceModel(
-            self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
+            self.config,
+            backbone=self.backbone,
+            embedding=self.embedding,
+            factors=self.factors,
+            explains=self.explains,
         )
+
+    @property
+    def explains(self) -> bool:
+        """Whether its graph gives what kinds and reasons are told by."""
+        return self.reasons is not None or self.kinds is not None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what its graph gives."""
+        return (*self.head().outputs, *("apart",) * self.explains)
 
     def header(self) -> JsonObject:
         """Return what `edgeseg info` shows."""
         planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
-        return planted | {
-            "schema": SCHEMA,
-            "config": self.config.to_dict(),
-            "weights": asdict(self.origin),
-            "features": int(self.embedding.shape[0]),
-            "k": int(self.embedding.shape[1]),
-            "rank": self.factors.rank,
-            "ridge": self.factors.ridge,
-            "grid_hw": list(self.config.grid_hw),
-            "calibration": self.calibration.header(),
-            "data": self.data,
-            "accuracy": self.accuracy,
-            "history": self.history,
-            "versions": self.versions,
-        }
+        told = (("reasons", self.reasons), ("kinds", self.kinds))
+        explained = {name: asdict(values) for name, values in told if values is not None}
+        return (
+            planted
+            | explained
+            | {
+                "schema": SCHEMA,
+                "config": self.config.to_dict(),
+                "weights": asdict(self.origin),
+                "features": int(self.embedding.shape[0]),
+                "k": int(self.embedding.shape[1]),
+                "rank": self.factors.rank,
+                "ridge": self.factors.ridge,
+                "grid_hw": list(self.config.grid_hw),
+                "calibration": self.calibration.header(),
+                "data": self.data,
+                "accuracy": self.accuracy,
+                "history": self.history,
+                "versions": self.versions,
+            }
+        )
 
 
 def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
@@ -190,6 +215,8 @@ def load_artefact(path: Path) -> Artefact:
             moments=Moments.unpack(saved) if saved else None,
             calibration=calibration,
             planted=_planted_scores(header, tensors),
+            reasons=_told(Reasons, header, "reasons"),
+            kinds=_told(KnownKinds, header, "kinds"),
             prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
@@ -248,6 +275,10 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
 
 def _map_factors(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> MapFactors | None:
     return MapFactors(**under("map.", tensors)) if map_width(config) else None
+
+
+def _told(kind: type[Told], header: JsonObject, name: str) -> Told | None:
+    return None if name not in header else record(kind, header[name], place=name)
 
 
 def _planted_scores(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:

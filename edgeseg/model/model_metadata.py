@@ -67,6 +67,8 @@ def describe_model(
         geometry=None if config.geometry == PLAIN else config.geometry,
         camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
         variants=config.variants,
+        reasons=artefact.reasons,
+        kinds=artefact.kinds,
         needs_sidecar=True,
         rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import JudgedPart, Severity, Verdict, oddness_of, severity_of
+from edgeseg.decision.judgement import JudgedPart, Verdict, oddness_of, severity_of
+from edgeseg.decision.kinds import Severity
 from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -123,6 +124,16 @@ class FrameResult:
             for region in self.regions
         }
         return "major" if "major" in of_regions else "minor" if of_regions else None
+
+    @property
+    def strongest(self) -> Region | None:
+        """The region whose kind and reason stand for the frame; None without regions."""
+        return next(iter(self.regions), None)
+
+    @property
+    def explanation(self) -> str:
+        """Kind and reason of the strongest region in words; empty where there are none."""
+        return "" if self.strongest is None else self.strongest.explanation
 
     @property
     def map_hw(self) -> NDArray[np.float32]:

@@ -121,6 +121,7 @@ def _summary(number: int, result: FrameResult) -> dict[str, object]:
         "oddness": None if result.oddness is None else str(result.oddness),
         "reason": result.reason,  # why there is no verdict
         "region_count": result.region_count,
+        "why": result.explanation,
         "picture": f"/alarms/{number}.jpg",
         **variant_facts(result.prediction.variant),
     }

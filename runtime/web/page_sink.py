@@ -316,6 +316,9 @@ class PageSink:
             "regions": newest.region_count if newest is not None else 0,
             "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
+            "why": ""
+            if newest is None or newest.strongest is None
+            else newest.strongest.explanation,
             **variant_facts(None if newest is None else newest.prediction.variant),
         }
 

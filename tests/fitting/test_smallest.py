@@ -57,7 +57,7 @@ def test_a_cell_in_pixels_of_the_camera(config: FitConfig, cell: float):
 
 
 def test_what_no_pixel_shows_is_refused_and_the_advice_holds():
-    with pytest.raises(UsageError, match="smallest=7: .* region of at most 224x224 .* 2368x1184$"):
+    with pytest.raises(UsageError, match=r"smallest=7: .* region of at most 224x224 .* 2368x1184$"):
         what_is_seen(FitConfig(), CAMERA, 7)
     advised = (
         FitConfig(geometry=Geometry(roi=Roi(x=0, y=0, w=224, h=224))),
