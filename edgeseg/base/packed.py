@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _HALF = np.dtype("<f2")
+_SIGNS = b"-_"  # a text without a slash, which looks like a path
 _MOST = 1 << 24  # numbers: a damaged text must not ask for more memory
 
 
@@ -29,7 +30,9 @@ class PackedArray:
             raise ValueError(f"shape: {list(self.shape)[:8]}, expected that of a small array")
         try:
             unpacker = zlib.decompressobj()
-            raw = unpacker.decompress(base64.b64decode(self.data, validate=True), 2 * count + 1)
+            raw = unpacker.decompress(
+                base64.b64decode(self.data, altchars=_SIGNS, validate=True), 2 * count + 1
+            )
         except (ValueError, zlib.error) as error:
             raise ValueError(f"data: {error}") from None
         if len(raw) != 2 * count:
@@ -41,11 +44,11 @@ class PackedArray:
     def of(cls, values: NDArray[np.floating]) -> "PackedArray":
         """Pack an array; the same array gives the same text."""
         raw = np.ascontiguousarray(values, _HALF).tobytes()
-        data = base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
+        data = base64.b64encode(zlib.compress(raw, 9), _SIGNS).decode("ascii")
         return cls(shape=tuple(values.shape), data=data)
 
     @cached_property
     def values(self) -> NDArray[np.float32]:
         """The numbers."""
-        raw = zlib.decompress(base64.b64decode(self.data))
+        raw = zlib.decompress(base64.b64decode(self.data, altchars=_SIGNS))
         return np.frombuffer(raw, _HALF).astype(np.float32).reshape(self.shape)

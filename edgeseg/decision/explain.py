@@ -33,14 +33,18 @@ class Explainer:
 
     def __call__(self, region_hw: NDArray[np.bool_]) -> tuple[KindGuess | None, Why | None]:
         """Describe a region of the map."""
-        core_hw = core_of(self.map_hw, region_hw)
-        cells = None
-        if self.apart_pk is not None:
-            cells = self.apart_pk[cells_of(self.map_hw, core_hw, self.grid_hw)]
+        core_hw, cells = core_of(self.map_hw, region_hw), self.cells(region_hw)
         kind = None
         if self.kinds is not None and cells is not None:
             kind = self.kinds.nearest(cells.mean(axis=0))
         return kind, self._why(cells, core_hw)
+
+    def cells(self, region_hw: NDArray[np.bool_]) -> NDArray[np.float32] | None:
+        """Return z (c, k) of a region's cells; None where the graph does not give it."""
+        if self.apart_pk is None:
+            return None
+        core_hw = core_of(self.map_hw, region_hw)
+        return self.apart_pk[cells_of(self.map_hw, core_hw, self.grid_hw)]
 
     def _why(self, cells: NDArray[np.float32] | None, core_hw: NDArray[np.bool_]) -> Why | None:
         reasons = self.reasons

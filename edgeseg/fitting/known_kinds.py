@@ -5,7 +5,7 @@ each known defect, judged by the others -> how often the kind is right, and what
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,6 @@ from edgeseg.vision.images import resize_mask
 
 _RIDGE = 0.1  # mean squares of good deviations: directions that hardly vary must not decide alone
 _KEPT = 0.05  # of known ones, judged by the others of their kind: so many may count as unknown
-FEWEST = 2  # of a kind: a single one cannot be judged by others of it
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    rows: NDArray[np.float32]  # (n, k): mean z of the cells of each known defect
-    kinds: NDArray[np.int64]  # (n,)
-    names: tuple[str, ...]
 
 
 def learn_kinds(
@@ -47,15 +39,30 @@ def learn_kinds(
     if config.tiling is not None or config.geometry.several is not None:
         options.tell(Message("kinds_none"))
         return None
-    known = _known_rows(space, head, options.known, names, options)
-    projection = _projection(pooled)
-    directions = unit_rows(known.rows @ projection)
-    right, tried, limit = judge_each(directions, known.kinds)
-    options.tell(Message("kinds_learned", n=right, n_all=tried, names=", ".join(names)))
+    rows, kinds = known_rows(space, head, options.known, options)
+    learned = make_kinds(rows, kinds, projection=projection_of(pooled), severity=severity)
+    options.tell(
+        Message("kinds_learned", n=learned.right, n_all=learned.tried, names=", ".join(names))
+    )
+    return learned
+
+
+def make_kinds(
+    rows: NDArray[np.float32],
+    kinds: Sequence[str],
+    *,
+    projection: NDArray[np.float32],
+    severity: Mapping[str, Severity] = MappingProxyType({}),
+) -> KnownKinds:
+    """Make the kinds of known defects from the mean z (n, k) of their cells."""
+    names = tuple(sorted(set(kinds)))
+    numbers = np.array([names.index(kind) for kind in kinds], np.int64)
+    directions = unit_rows(rows @ projection)
+    right, tried, limit = judge_each(directions, numbers)
     return KnownKinds(
         names=names,
         severity=tuple(severity.get(name) for name in names),
-        kinds=tuple(known.kinds.tolist()),
+        kinds=tuple(numbers.tolist()),
         projection=PackedArray.of(projection),
         directions=PackedArray.of(directions),
         limit=limit,
@@ -73,7 +80,7 @@ def _check_severity(severity: Mapping[str, Severity], names: Sequence[str]) -> N
         )
 
 
-def _projection(pooled: Moments) -> NDArray[np.float32]:
+def projection_of(pooled: Moments) -> NDArray[np.float32]:
     """Return what turns z (k,) into units of how much good parts vary, over all places."""
     count = np.maximum(pooled.count, 1)[:, None, None]
     covariance = (pooled.scatter / count).mean(axis=0)
@@ -105,13 +112,10 @@ def judge_each(directions: NDArray[np.float32], kinds: NDArray[np.int64]) -> tup
     return sum(right), len(right), limit
 
 
-def _known_rows(
-    space: FeatureSpace,
-    head: GaussianHead,
-    samples: Sequence[Sample],
-    names: tuple[str, ...],
-    options: FitOptions,
-) -> _Known:
+def known_rows(
+    space: FeatureSpace, head: GaussianHead, samples: Sequence[Sample], options: FitOptions
+) -> tuple[NDArray[np.float32], list[str]]:
+    """Return the mean z (n, k) of the cells of each known defect, and its kind."""
     config, rows, kinds = space.config, [], []
     batches = load_batches(
         samples,
@@ -129,8 +133,8 @@ def _known_rows(
         cells = head.mask_ignored(head.distances(inputs))
         maps, _ = head.to_image(cells, (inside,))
         rows.append(_mean_cells(head, inputs, maps[0], batch.masks[0], cells.variants))
-        kinds.append(names.index(str(batch.samples[0].kind)))
-    return _Known(rows=np.stack(rows), kinds=np.array(kinds, np.int64), names=names)
+        kinds.append(str(batch.samples[0].kind))
+    return np.stack(rows), kinds
 
 
 def _mean_cells(

@@ -138,7 +138,7 @@ class ReferenceModel(nn.Module):
         return self.centre(embedded.reshape(n, k, self.windows.cells).transpose(1, 2))
 
     def _measure(self, x: Tensor, *variant: Tensor) -> tuple[Tensor, ...]:
-        n = len(x)
+        n = x.shape[0]  # not len, which a trace would fix
         # One row per frame and cell of a block, so that each factor is read once for all of them.
         rows = _by_block(self.windows, x)  # (B, N share^2, k)
         y = torch.matmul(rows, self.factor)  # (B, N share^2, r)
