@@ -13,13 +13,13 @@ from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.decision.judgement import JudgedPart, parts_facts
 from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.prediction import Region
 from edgeseg.decision.score_origin import ThresholdChoice
+from edgeseg.decision.why import Why
 from edgeseg.fitting import checkpoint
 from edgeseg.fitting.graph import graph_facts
-from edgeseg.fitting.parallel import shards
-from edgeseg.decision.prediction import Region
-from edgeseg.decision.why import Why
 from edgeseg.fitting.known_kinds import make_kinds
+from edgeseg.fitting.parallel import shards
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.factors import MapFactors
 from edgeseg.model.model_metadata import describe_model
