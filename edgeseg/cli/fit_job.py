@@ -104,7 +104,7 @@ class FitJob:
     def _close(self, artefact: "Artefact", dataset: "Dataset", options: FitOptions) -> None:
         """Print and write the report of the fit, where it was asked for."""
         from edgeseg.cli.closing_report import closing_lines, write_report
-        from edgeseg.fitting.fitting import head_predictor
+        from edgeseg.fitting.judge_model import head_predictor
         from edgeseg.fitting.spaces import space_of
 
         if self.closing:

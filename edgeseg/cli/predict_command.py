@@ -115,7 +115,7 @@ class PredictionRow:
         odd = "" if self.oddness is None else f", {self.oddness}"
         named = "" if self.variant is None else f"{self.variant}, "
         verdict = f"{named}{self.verdict}{why}{self._counted}"
-        told = "" if self.verdict == "good" or not self.regions else self.regions[0].explanation
+        told = None if self.verdict == "good" or not self.regions else self.regions[0].explanation
         line = f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
         return f"{line}: {told}" if told else line
 

@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.messages import Message
 from edgeseg.decision.kinds import KindGuess
 from edgeseg.decision.why import Why
 from edgeseg.vision.appearance import Appearance
@@ -53,9 +54,12 @@ class Region:
     why: Why | None = None  # None: the model does not say why
 
     @property
-    def explanation(self) -> str:
-        """The kind and the reason in words; empty where the model tells neither."""
-        return "; ".join(str(told.words) for told in (self.kind, self.why) if told is not None)
+    def explanation(self) -> Message | None:
+        """The kind and the reason in words; None where the model tells neither."""
+        words = [told.words for told in (self.kind, self.why) if told is not None]
+        if len(words) < 2:
+            return next(iter(words), None)
+        return Message("kind_and_why", kind=words[0], why=words[1])
 
     def told(self) -> dict[str, object]:
         """Return kind and reason as plain values; nothing where the model does not tell them."""

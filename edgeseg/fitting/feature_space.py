@@ -16,6 +16,7 @@ from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import backbone_spec, embedded_features
 from edgeseg.model.factors import Factors
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.known_directions import KnownDirections
 from edgeseg.model.map_layers import with_backbone_choices
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.weights_origin import WeightsOrigin
@@ -33,6 +34,7 @@ class FeatureSpace:
     # Another way to embeddings than this backbone: a graph whose rounding is to become part of
     # the moments, or the only way there is, where torch is not installed.
     through: Embedder | None = None
+    known: KnownDirections | None = None  # of defects; a part of every distance
 
     @classmethod
     def load(cls, config: FitConfig, *, weights: str | None, note: Note) -> "FeatureSpace":
@@ -68,6 +70,7 @@ class FeatureSpace:
             origin=artefact.origin,
             embedding=artefact.embedding,
             through=through,
+            known=None if artefact.known is None else artefact.known.learned,
         )
 
     @property

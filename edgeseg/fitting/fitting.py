@@ -10,49 +10,48 @@ settings, weights, W, factors, moments, threshold -> artefact                 mo
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgeseg import __version__
-from edgeseg.base.errors import DatasetError, EdgesegError, UsageError
+from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.extras import versions as installed_versions
 from edgeseg.base.messages import Message, Setting
 from edgeseg.base.plain import JsonObject
+from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
-from edgeseg.data.datasets import Dataset, Sample, load_batches
-from edgeseg.data.samples import sample_size
-from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
+from edgeseg.data.datasets import Dataset
+from edgeseg.data.samples import Sample, sample_size
+from edgeseg.decision.calibration import Calibration
 from edgeseg.decision.operating_point import needed_images
 from edgeseg.decision.planted_scores import spots_found
-from edgeseg.decision.score_origin import ScoreOrigin, good_words, percent
+from edgeseg.decision.score_origin import good_words, percent
 from edgeseg.fitting.checkpoint import Collected
 from edgeseg.fitting.feature_space import FeatureSpace
-from edgeseg.fitting.group_sums import group_expected_d2, group_factors, sum_moments_
-from edgeseg.fitting.held_out import HeldOutScorer
+from edgeseg.fitting.group_sums import sum_moments_
 from edgeseg.fitting.image_pass import collect, split
+from edgeseg.fitting.judge_model import JudgedModel, held_out_scorer, judge_model
 from edgeseg.fitting.known_kinds import learn_kinds
+from edgeseg.fitting.known_learning import KnownLearner, check_folds
+from edgeseg.fitting.known_pictures import check_known, embed_known
+from edgeseg.fitting.known_report import known_sentences
 from edgeseg.fitting.locator.choose_way import choose_way
 from edgeseg.fitting.locator.wish import asks_to_choose
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
-from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
 from edgeseg.fitting.pooling import resolve_pool
 from edgeseg.fitting.reasons import look_of_good, reasons_of
 from edgeseg.fitting.smallest import smallest_facts, what_is_seen
 from edgeseg.fitting.spaces import open_space
 from edgeseg.fitting.variants import check_means, settle_variants, variant_table
 from edgeseg.model.artefact import Artefact, sorted_prints
-from edgeseg.model.gaussian_head import GaussianHead, Insides, Maps
+from edgeseg.model.known_directions import KnownDefects
 from edgeseg.model.moments import Moments
-from edgeseg.model.predictor import Embedder, VariantPredictor, frame_predictor, variant_scores
+from edgeseg.model.predictor import Embedder
 from edgeseg.modelfile.history import FittedData, entry, highest
 from edgeseg.vision.appearance import GoodAppearance
 from edgeseg.vision.group_by import GroupBy
-from edgeseg.vision.part_groups import Grouping
 from edgeseg.vision.unreadable import unreadable_error
 
 Screen = Callable[[FeatureSpace, Dataset], Dataset]
@@ -94,6 +93,8 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             ": which of several parts in a picture is defective is not known; leave it out, or "
             "choose a rate with `edgeseg threshold`",
         )
+    if options.known:
+        check_known(space, options)
     train, held_out = split(dataset, space.config, options.group_by)
     options.tell(Message("fit_images", n=len(train), name=dataset.name))
     shard = Shard(index=options.group.rank, count=options.group.size)
@@ -192,52 +193,35 @@ def finish(
     space = resolve_pool(space, moments, seen_here, alone=group.size == 1, note=options.note)
     config = space.config
     check_means(config, moments)
-    scorer = HeldOutScorer(
-        space=space, group=group, batch_size=options.batch_size, steps=options.steps
-    )
     pooled = space.windows.pool_moments(moments)
-    factors = group_factors(config, pooled, group)
-    head = space.head(factors)
-    expected = group_expected_d2(config, factors, moments, group)
-    measured = scorer.mean_d2(head, collected.seen)
-    seen = sum(group.gather(len(collected.seen)))
-    _check_d2(expected, measured, whole=seen == moments.images, ridge=factors.ridge)
-    found = _good_images(scorer, head, pooled, collected, options=options)
-    good = found.good
-    planted = collected.planted.result() if collected.planted else None
-    calibration = calibrate(
-        good,
-        false_alarm_rate=config.false_alarm_rate,
-        promise=config.promise,
-        origin=found.origin,
-        expected_d2=expected,
-        measured_d2=measured,
-        unseen=found.unseen,
-        anomaly_scores=_anomaly_scores(space, head, options),
-        planted_floors=() if planted is None else planted.floors,
-        appearance=collected.appearance,
-        grouping=found.grouping,
-    )
-    warn_about(calibration, options)
+    known = None
+    if options.known:
+        judged, known = _judge_known(space, pooled, collected, options)
+    else:
+        judged = judge_model(held_out_scorer(space, options), pooled, collected, options)
+    warn_about(judged.calibration, options)
     smallest = _smallest(config, data, collected, options)
     if smallest:
-        options.tell(spots_found(smallest["smallest"], calibration.score_threshold))
-    for line in variant_table(config, calibration, _planted_variants(collected)):
+        threshold = judged.calibration.score_threshold
+        options.tell(spots_found(smallest["smallest"], threshold))
+    for line in variant_table(config, judged.calibration, _planted_variants(collected)):
         options.note(line)
+    good = judged.calibration.good
     return Artefact(
         config=config,
         weights=space.weights,
         origin=space.origin,
         embedding=space.embedding,
-        factors=factors,
+        factors=replace(judged.factors, whitening=None),
         # Nothing goes on from those of variants: see moments_of in update.py.
         moments=moments if options.keep_moments and not config.variants else None,
-        calibration=calibration,
-        planted=planted,
+        calibration=judged.calibration,
+        known=known,
+        planted=judged.planted,
         reasons=reasons_of(
-            config, embedding=space.embedding, factors=factors, pooled=pooled, look=None
+            config, embedding=space.embedding, factors=judged.factors, pooled=pooled, look=None
         ),
-        kinds=learn_kinds(space, head, pooled, options),
+        kinds=learn_kinds(space, space.head(judged.factors), pooled, options),
         prints=sorted_prints(collected.prints),
         data={
             **data.facts(images=moments.images, bad=collected.bad),
@@ -247,6 +231,29 @@ def finish(
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
+
+
+def _judge_known(
+    space: FeatureSpace, pooled: Moments, collected: Collected, options: FitOptions
+) -> tuple[JudgedModel, KnownDefects]:
+    """Judge by the model of good parts alone, learn known defects by it, and judge by both."""
+    pictures = embed_known(space, options, collected.prints)
+    learner = KnownLearner(store=collected.seen, pictures=pictures)
+    scorer = replace(held_out_scorer(space, options), whitened=True)
+    plain = judge_model(scorer, pooled, collected, options, learner=learner)
+    check_folds(learner)
+    head = space.head(plain.factors)
+    learned, by_fold = learner.learn(head), learner.by_fold()
+    scorer = replace(scorer, space=replace(space, known=learned), whitened=False, by_fold=by_fold)
+    judged = judge_model(scorer, pooled, collected, replace(options, note=ignore, listener=None))
+    facts = learner.facts(
+        head,
+        before=plain.calibration.score_threshold,
+        after=judged.calibration.score_threshold,
+    )
+    for sentence in known_sentences(facts, plain.planted, judged.planted, judged.calibration):
+        options.tell(sentence)
+    return judged, KnownDefects(learned=learned, facts=facts)
 
 
 def _smallest(
@@ -267,111 +274,6 @@ def _planted_variants(collected: Collected) -> list[tuple[int, float]]:
     apart = collected.unseen if len(collected.unseen) else collected.seen
     variants, judged = apart.variants, collected.planted.by_place()
     return [(variants[place], score) for place, score in judged if place in variants]
-
-
-def _score_copies(collected: Collected, head: GaussianHead, places: Sequence[int]) -> None:
-    for copies in (collected.planted, collected.spots):
-        if copies is not None:
-            copies.score(head, places)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _GoodImages:
-    """Scores of the good images that count, and what is known of them."""
-
-    good: GoodImageScores
-    origin: ScoreOrigin
-    grouping: Grouping
-    unseen: bool = True  # False: the model knows what it judges, and nothing is promised
-
-
-def _good_images(
-    scorer: HeldOutScorer,
-    head: GaussianHead,
-    pooled: Moments,
-    collected: Collected,
-    *,
-    options: FitOptions,
-) -> _GoodImages:
-    config = scorer.space.config
-    seen, unseen = collected.seen, collected.unseen
-    apart = sum(options.group.gather(len(unseen))) > 0
-    if apart:
-        evidence = evidence_apart(seen, unseen, options.group)
-    else:
-        evidence = evidence_by_folds(seen, options.group)
-    for sentence in evidence.sentences():
-        options.note(sentence)
-    if apart and evidence.count:
-        _score_copies(collected, head, unseen.places)
-        good = scorer.scores_by_model(head, unseen, evidence)
-        origin = ScoreOrigin(kind="split")
-        return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
-    if evidence.count < 2 and (apart or evidence.images + evidence.left_out < 2):
-        good = scorer.scores_by_model(head, unseen if apart else seen)
-        origin = ScoreOrigin(kind="copies" if apart else "fitted")
-        return _GoodImages(good=good, origin=origin, grouping=evidence.grouping, unseen=False)
-    whole, evidence = evidence, evidence.by_images() if evidence.count < 2 else evidence
-    good = scorer.cross_fold_scores(
-        pooled,
-        seen,
-        evidence=evidence,
-        seed=config.seed,
-        visit=partial(_score_copies, collected),
-    )
-    folds = min(config.folds, evidence.count)
-    if evidence is not whole:
-        # Images of one part judge each other: a threshold, and no promise for another part.
-        good = replace(good, groups=np.zeros(good.count, np.float32))
-    origin = ScoreOrigin(kind="cross", folds=folds)
-    # So do the parts of one picture, where it is the only one.
-    of_others, grouping = evidence is whole or good.count > 1, evidence.grouping
-    if config.geometry.several is not None and not options.group_by.knows:
-        grouping = "pictures"  # parts were known by theirs, and near-copies of these by looking
-    return _GoodImages(good=good, origin=origin, grouping=grouping, unseen=of_others)
-
-
-def _check_d2(expected: float, measured: float, *, whole: bool, ridge: float) -> None:
-    # Two ways to the same number: the moments in float64, the images through the model in
-    # float32. They part only if the numerics failed.
-    if whole and abs(measured - expected) > 0.01 * max(expected, 1e-3):
-        raise EdgesegError(
-            f"the fit is numerically unsound: mean d^2 is {measured:.4g} on the fitted "
-            f"images, expected {expected:.4g} from their moments, with ",
-            Setting("ridge", f"{ridge:g}"),
-            "; try a larger one",
-        )
-
-
-def _anomaly_scores(space: FeatureSpace, head: GaussianHead, options: FitOptions) -> list[float]:
-    config = space.config
-    share: Sequence[Sample] = options.anomalies[options.group.rank :: options.group.size]
-    size = options.for_images(config.image_hw).batch_size
-    batches = load_batches(
-        share,
-        size_hw=config.image_hw,
-        geometry=config.geometry,
-        batch_size=size,
-        max_bad=options.max_bad,
-        max_pixels=options.max_pixels,
-    )
-    predict = head_predictor(space, head)
-    scores: list[float] = []
-    for batch in options.steps(
-        batches, length=-(-len(share) // size), label=Message("work_scoring")
-    ):
-        scores += variant_scores(predict(batch.frames)).scores.tolist()
-    return [score for part in options.group.gather(scores) for score in part]
-
-
-def head_predictor(space: FeatureSpace, head: GaussianHead) -> VariantPredictor:
-    """Return a predictor of frames by way of the embeddings that the model was fitted on."""
-    embed = space.input_embedder()
-
-    def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
-        return head.judge(space.inputs(embed(frames)), insides)
-
-    return frame_predictor(predict, space.config)
 
 
 def warn_about(calibration: Calibration, options: FitOptions) -> None:

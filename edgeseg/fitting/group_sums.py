@@ -15,6 +15,7 @@ from edgeseg.model.factors import (
     make_factors,
     ridge_number,
 )
+from edgeseg.model.known_directions import KnownDirections
 from edgeseg.model.map_layers import map_width
 from edgeseg.model.moments import Floats, Moments, add_squares_, or_one
 from edgeseg.model.variant_moments import VariantMoments
@@ -58,8 +59,18 @@ def _sum_means_(count: Floats, mean: Floats, group: ProcessGroup) -> Floats:
     return np.asarray((own_mean - mean) * np.sqrt(own_count)[:, None])
 
 
-def group_factors(config: FitConfig, pooled: Moments, group: ProcessGroup = ALONE) -> Factors:
-    """Compute the factors of the Gaussians; every process inverts its share of covariances."""
+def group_factors(
+    config: FitConfig,
+    pooled: Moments,
+    group: ProcessGroup = ALONE,
+    *,
+    known: KnownDirections | None = None,
+    whitened: bool = False,
+) -> Factors:
+    """Compute the factors of the Gaussians; every process inverts its share of covariances.
+
+    What known defects are learned by (`whitened`) is for one process alone.
+    """
     own = pooled.own_mean.astype(np.float32) if isinstance(pooled, VariantMoments) else None
     if config.covariance == "global":
         pooled = pooled.shared_covariance()
@@ -74,6 +85,8 @@ def group_factors(config: FitConfig, pooled: Moments, group: ProcessGroup = ALON
         rank=config.rank,
         directions=config.directions,
         form=map_form(config, pooled),
+        known=known,
+        whitened=whitened,
     )
     if group.size == 1:
         return replace(part, variant_means=own)

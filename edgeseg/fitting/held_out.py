@@ -17,6 +17,7 @@ from edgeseg.fitting.part_evidence import PartEvidence
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.fitting.variants import add_images_, by_variant, check_means
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.known_directions import KnownDirections
 from edgeseg.model.moments import Moments
 from edgeseg.model.predictor import frame_scores
 
@@ -32,6 +33,8 @@ class HeldOutScorer:
     group: ProcessGroup = ALONE
     batch_size: int = 8
     steps: Steps = field(default=silent)
+    whitened: bool = False  # models keep what known defects are learned by
+    by_fold: tuple[KnownDirections, ...] = ()  # learned without each fold; (): as in the space
 
     @property
     def _at_once(self) -> int:
@@ -81,14 +84,19 @@ class HeldOutScorer:
         for fold in steps:
             members = sorted(place for index in order[fold::folds] for place in units[index])
             here = [place for place in members if place in own]
-            head = self._without(pooled, store, here)
+            known = self.by_fold[fold] if self.by_fold else self.space.known
+            head = self._without(pooled, store, here, known)
             tally.add(fold, head, store, here)
             if visit is not None:
                 visit(head, members)
         return tally.result(store.names, evidence)
 
     def _without(
-        self, pooled: Moments, store: EmbeddingStore, places: Sequence[int]
+        self,
+        pooled: Moments,
+        store: EmbeddingStore,
+        places: Sequence[int],
+        known: KnownDirections | None,
     ) -> GaussianHead:
         """Return the model of all images but these: moments are sums, so this is exact."""
         windows = self.space.windows
@@ -105,7 +113,10 @@ class HeldOutScorer:
         # Gaussians that is a quarter of the memory, and of the bytes between processes.
         rest = pooled.remove(sum_moments_(windows.pool_moments(fold), self.group))
         check_means(self.space.config, rest)
-        return self.space.head(group_factors(self.space.config, rest, self.group))
+        factors = group_factors(
+            self.space.config, rest, self.group, known=known, whitened=self.whitened
+        )
+        return self.space.head(factors)
 
 
 def _mean_d2(

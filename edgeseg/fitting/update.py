@@ -186,7 +186,7 @@ def refresh(
     moments = moments_of(changed, "this model")
     scorer = HeldOutScorer(space=space, batch_size=options.batch_size, steps=options.steps)
     pooled = space.windows.pool_moments(moments)
-    factors = group_factors(space.config, pooled)
+    factors = group_factors(space.config, pooled, known=space.known)
     head = space.head(factors)
     if apart is not None:
         good, looks, grouping = _from_apart(scorer, head, apart, seen, options)

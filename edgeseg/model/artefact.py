@@ -22,6 +22,7 @@ from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
 from edgeseg.model.factors import Factors, MapFactors, map_rank
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.known_directions import KnownDefects, KnownDirections
 from edgeseg.model.map_layers import map_width
 from edgeseg.model.moments import Moments
 from edgeseg.model.weights_origin import WeightsOrigin, arrays_sha256
@@ -35,6 +36,7 @@ from edgeseg.modelfile.header import (
     read_artefact_file,
     stored_config,
 )
+from edgeseg.modelfile.known_kinds import KnownFacts
 from edgeseg.modelfile.seal import seal_file
 from edgeseg.modelfile.tensor_checks import check_values
 
@@ -63,6 +65,7 @@ class Artefact:
     calibration: Calibration
     data: JsonObject
     versions: dict[str, str]
+    known: KnownDefects | None = None  # None: it was fitted on good parts alone
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
     # Of the pixels of the images behind the moments, ascending.
     prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
@@ -110,27 +113,24 @@ class Artefact:
     def header(self) -> JsonObject:
         """Return what `edgeseg info` shows."""
         planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
+        known = {} if self.known is None else {"known": asdict(self.known.facts)}
         told = (("reasons", self.reasons), ("kinds", self.kinds))
         explained = {name: asdict(values) for name, values in told if values is not None}
-        return (
-            planted
-            | explained
-            | {
-                "schema": SCHEMA,
-                "config": self.config.to_dict(),
-                "weights": asdict(self.origin),
-                "features": int(self.embedding.shape[0]),
-                "k": int(self.embedding.shape[1]),
-                "rank": self.factors.rank,
-                "ridge": self.factors.ridge,
-                "grid_hw": list(self.config.grid_hw),
-                "calibration": self.calibration.header(),
-                "data": self.data,
-                "accuracy": self.accuracy,
-                "history": self.history,
-                "versions": self.versions,
-            }
-        )
+        return (planted | known | explained) | {
+            "schema": SCHEMA,
+            "config": self.config.to_dict(),
+            "weights": asdict(self.origin),
+            "features": int(self.embedding.shape[0]),
+            "k": int(self.embedding.shape[1]),
+            "rank": self.factors.rank,
+            "ridge": self.factors.ridge,
+            "grid_hw": list(self.config.grid_hw),
+            "calibration": self.calibration.header(),
+            "data": self.data,
+            "accuracy": self.accuracy,
+            "history": self.history,
+            "versions": self.versions,
+        }
 
 
 def sorted_prints(prints: Iterable[int]) -> NDArray[np.uint64]:
@@ -158,6 +158,8 @@ def save_artefact(artefact: Artefact, path: Path) -> None:
         tensors["map.factor"] = artefact.factors.shown.factor
     if artefact.factors.variant_means is not None:
         tensors["variants.mean"] = artefact.factors.variant_means
+    if artefact.known is not None:
+        tensors["known.directions"] = artefact.known.learned.directions
     if artefact.planted is not None:
         for name in ("scores", "areas", "floors"):
             tensors[f"planted.{name}"] = getattr(artefact.planted, name)
@@ -214,6 +216,7 @@ def load_artefact(path: Path) -> Artefact:
             ),
             moments=Moments.unpack(saved) if saved else None,
             calibration=calibration,
+            known=_known_defects(header, tensors),
             planted=_planted_scores(header, tensors),
             reasons=_told(Reasons, header, "reasons"),
             kinds=_told(KnownKinds, header, "kinds"),
@@ -263,6 +266,8 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
         expected["map.factor"] = (windows.covariances, width, map_rank(width, kept=rank, k=k))
     if config.variants:
         expected["variants.mean"] = (len(config.variants), windows.count, k)
+    if "known.directions" in tensors:
+        expected["known.directions"] = (k, tensors["known.directions"].shape[-1])
     if "moments.count" in tensors:
         expected["moments.count"] = (windows.kept,)
         expected["moments.mean"] = (windows.kept, k)
@@ -275,6 +280,14 @@ def _check_shapes(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> None:
 
 def _map_factors(config: FitConfig, tensors: dict[str, NDArray[Any]]) -> MapFactors | None:
     return MapFactors(**under("map.", tensors)) if map_width(config) else None
+
+
+def _known_defects(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> KnownDefects | None:
+    if "known.directions" not in tensors:
+        return None
+    facts = record(KnownFacts, header["known"], place="known")
+    learned = KnownDirections(directions=tensors["known.directions"], share=facts.share)
+    return KnownDefects(learned=learned, facts=facts)
 
 
 def _told(kind: type[Told], header: JsonObject, name: str) -> Told | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
+from edgeseg.model.known_directions import KnownDirections, whiten
 from edgeseg.model.moments import Floats, Moments
 from edgeseg.model.parallel import in_parallel
 
@@ -32,6 +33,8 @@ class Factors:
     shown: "MapFactors | None" = None  # of a map of its own; None: it has the score's distances
     # (V, B, k) float32: the mean of each variant of the product; None: there is one product
     variant_means: NDArray[np.float32] | None = None
+    # (B or 1, k, k) float32: (C + ridge I)^(-1/2), where known defects are learned; no file has it
+    whitening: NDArray[np.float32] | None = None
 
     @property
     def rank(self) -> int:
@@ -81,35 +84,52 @@ class MapForm:
 
 
 def make_factors(
-    moments: Moments, *, ridge: float, rank: float, directions: str, form: MapForm | None = None
+    moments: Moments,
+    *,
+    ridge: float,
+    rank: float,
+    directions: str,
+    form: MapForm | None = None,
+    known: KnownDirections | None = None,
+    whitened: bool = False,
 ) -> Factors:
     """Invert C + ridge I at every location; with a rank, keep only that many directions.
 
     Full rank goes by Cholesky, unless a map weighs the directions again. Rank r keeps the
     eigenvectors of smallest variance (Theorem 1, applied after the embedding, where it costs k^3
-    and not F^3) or, for contrast, of largest.
+    and not F^3) or, for contrast, of largest. Directions of known defects are added, and
+    `whitened` keeps what they are learned by.
     """
     if bool((moments.count <= 0).any()):
         raise DatasetError("no images to fit; expected at least one good image")
     locations, k = moments.scatter.shape[:2]
     kept = kept_directions(rank, k)
     lower = directions == "lower"
-    full = kept == k and lower and form is None
+    full = kept == k and lower and form is None and known is None and not whitened
     factor = np.empty((locations, k, kept), np.float32)
     shown = None if form is None else form.blank(locations, kept=kept, k=k)
+    white = np.empty((locations, k, k), np.float32) if whitened else None
 
     def fill(start: int, stop: int) -> None:
         covariance = moments.scatter[start:stop] / moments.count[start:stop, None, None]
         if full:
             factor[start:stop] = _cholesky_factor(covariance, ridge)
             return
-        variance, vectors = _directions(covariance, kept, lower=lower)
-        factor[start:stop] = _scale(vectors, variance + ridge)
+        variance, vectors = np.linalg.eigh(covariance)  # ascending
+        axes = whiten(variance, vectors, ridge) if whitened or known is not None else None
+        variance, vectors = _choose(variance, vectors, kept, lower=lower)
+        part = _scale(vectors, variance + ridge)
+        weight = None if form is None else (variance + ridge) / (variance + form.ridge)
+        if known is not None and axes is not None:
+            part, weight = known.add_to(part, weight, axes)
+        factor[start:stop] = part
+        if white is not None:
+            white[start:stop] = axes
         if form is None or shown is None:
             return
-        shown.weight[start:stop] = (variance + ridge) / (variance + form.ridge)
+        shown.weight[start:stop] = weight
         own = covariance[:, : form.width, : form.width]
-        variance, vectors = _directions(own, shown.factor.shape[2], lower=lower)
+        variance, vectors = _choose(*np.linalg.eigh(own), shown.factor.shape[2], lower=lower)
         shown.factor[start:stop] = _scale(vectors, variance + form.own_ridge)
 
     try:
@@ -120,7 +140,8 @@ def make_factors(
             Setting("ridge"),
             " is too small: fit again, or with a larger one",
         ) from None
-    return Factors(mean=moments.mean.astype(np.float32), factor=factor, ridge=ridge, shown=shown)
+    mean = moments.mean.astype(np.float32)
+    return Factors(mean=mean, factor=factor, ridge=ridge, shown=shown, whitening=white)
 
 
 def map_rank(width: int, *, kept: int, k: int) -> int:
@@ -214,10 +235,9 @@ def with_diagonal(matrices: Floats, added: Any) -> Floats:
     return raised
 
 
-def _directions(covariance: Floats, kept: int, *, lower: bool) -> tuple[Floats, Floats]:
+def _choose(variance: Floats, vectors: Floats, kept: int, *, lower: bool) -> tuple[Floats, Floats]:
     """Return the variances (B, r) and directions (B, k, r) of smallest variance, or of largest."""
-    variance, vectors = np.linalg.eigh(covariance)  # ascending
-    chosen = slice(None, kept) if lower else slice(covariance.shape[1] - kept, None)
+    chosen = slice(None, kept) if lower else slice(variance.shape[1] - kept, None)
     # A constant pixel has variances of rounding size, of either sign: the ridge decides there.
     return np.maximum(variance[:, chosen], 0.0), vectors[:, :, chosen]
 

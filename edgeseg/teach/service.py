@@ -33,6 +33,7 @@ from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
 
 if TYPE_CHECKING:
+    from edgeseg.runtime.web.screen_routes import Screen
     from edgeseg.teach.station import TeachStation
 
 __all__ = ["Capturing", "Facts", "Kind", "Mark", "TeachService", "Who"]
@@ -323,6 +324,12 @@ class TeachService(LearnService):
             self._versions.install()  # the station proves it again, and swaps it in
         self.project.log("run", version=(self._versions.facts() or {}).get("version"))
         return station.facts()
+
+    def screen(self) -> "Screen | None":
+        """Return what tells of the parts that are inspected; None while nothing is."""
+        with self._lock:
+            station = self._station
+        return None if station is None else station.screen
 
     def stop(self) -> Facts:
         """Stop inspecting; returns the "run" of `state`."""
