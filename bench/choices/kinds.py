@@ -69,7 +69,7 @@ class ChangesRow:
 
 
 @dataclass(frozen=True)
-class Judge:
+class RegionJudge:
     """A fitted model that finds regions and describes them, as a station does."""
 
     artefact: Artefact
@@ -113,7 +113,7 @@ def measure(
     """Fit on a category, and measure kinds and planted changes on its test images."""
     try:
         artefact = fit(dataset, config, options)
-        judge = Judge(artefact, torch_scorer(artefact.model(), artefact.config))
+        judge = RegionJudge(artefact, torch_scorer(artefact.model(), artefact.config))
         return {
             "kinds": _kinds(dataset, judge, options, known=known, draws=draws),
             "changes": list(_changes(dataset, judge)),
@@ -123,7 +123,7 @@ def measure(
 
 
 def _kinds(
-    dataset: Dataset, judge: Judge, options: FitOptions, *, known: int, draws: int
+    dataset: Dataset, judge: RegionJudge, options: FitOptions, *, known: int, draws: int
 ) -> Result | None:
     artefact = judge.artefact
     counts = Counter(str(sample.kind) for sample in dataset.test if sample.label)
@@ -172,13 +172,13 @@ def _kinds(
     }
 
 
-def _found_row(judge: Judge, sample: Sample) -> NDArray[np.float32] | None:
+def _found_row(judge: RegionJudge, sample: Sample) -> NDArray[np.float32] | None:
     config = judge.artefact.config
     seen = judge.strongest(read_sample(sample, config.image_hw, config.geometry)[0])
     return None if seen is None else seen[1]
 
 
-def _changes(dataset: Dataset, judge: Judge) -> Iterator[Result]:
+def _changes(dataset: Dataset, judge: RegionJudge) -> Iterator[Result]:
     config = judge.artefact.config
     good = [sample for sample in dataset.test if not sample.label]
     frames = [read_sample(sample, config.image_hw, config.geometry)[0] for sample in good]

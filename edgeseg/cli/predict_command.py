@@ -180,7 +180,7 @@ def _region_facts(region: Region) -> dict[str, Any]:
         "box_xywh": region.box_xywh,
         "area_px": region.area_px,
         "peak": finite(region.peak),
-        **region.told(),
+        **region.explanation_facts(),
     }
 
 

@@ -61,7 +61,7 @@ class Region:
             return next(iter(words), None)
         return Message("kind_and_why", kind=words[0], why=words[1])
 
-    def told(self) -> dict[str, object]:
+    def explanation_facts(self) -> dict[str, object]:
         """Return kind and reason as plain values; nothing where the model does not tell them."""
         kind = {} if self.kind is None else self.kind.facts()
         return kind if self.why is None else {**kind, "why": self.why.facts()}

@@ -17,6 +17,19 @@ from edgeseg.base.packed import PackedArray
 from edgeseg.vision.good_look import Change, GoodLook
 
 Layer = Literal["texture", "pattern", "shape"]
+_LAYERS: dict[Layer, Message] = {
+    "texture": Message("why_texture"),
+    "pattern": Message("why_pattern"),
+    "shape": Message("why_shape"),
+}
+_CHANGES: dict[Change, Message] = {
+    "darker": Message("why_darker"),
+    "lighter": Message("why_lighter"),
+    "colour": Message("why_colour"),
+    "blurred": Message("why_blurred"),
+    "finer": Message("why_finer"),
+    "missing": Message("why_missing"),
+}
 _MORE = 0.1  # of d^2: by so much more than on good parts a layer stands out
 
 
@@ -31,10 +44,10 @@ class Why:
     @property
     def words(self) -> Message:
         """The reason in words."""
-        changed = None if self.change is None else Message(f"why_{self.change}")
+        changed = None if self.change is None else _CHANGES[self.change]
         if self.layer is None or self.share is None:
             return Message("why_nothing") if changed is None else changed
-        layer, percent = Message(f"why_{self.layer}"), round(100 * self.share)
+        layer, percent = _LAYERS[self.layer], round(100 * self.share)
         if changed is None:
             return Message("why_layer", layer=layer, n=percent)
         return Message("why_both", layer=layer, change=changed, n=percent)

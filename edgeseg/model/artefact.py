@@ -218,8 +218,8 @@ def load_artefact(path: Path) -> Artefact:
             calibration=calibration,
             known=_known_defects(header, tensors),
             planted=_planted_scores(header, tensors),
-            reasons=_told(Reasons, header, "reasons"),
-            kinds=_told(KnownKinds, header, "kinds"),
+            reasons=_record_of(Reasons, header, "reasons"),
+            kinds=_record_of(KnownKinds, header, "kinds"),
             prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
@@ -290,7 +290,7 @@ def _known_defects(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> Know
     return KnownDefects(learned=learned, facts=facts)
 
 
-def _told(kind: type[Told], header: JsonObject, name: str) -> Told | None:
+def _record_of(kind: type[Told], header: JsonObject, name: str) -> Told | None:
     return None if name not in header else record(kind, header[name], place=name)
 
 

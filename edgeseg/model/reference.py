@@ -65,9 +65,8 @@ class ReferenceModel(nn.Module):
         backbone: Backbone,
         embedding: NDArray[np.float32],
         factors: Factors,
-        explains: bool = False,
+        explains: bool = False,  # one more output: what kinds and reasons are told by
     ):
-        """With `explains` there is one more output: what kinds and reasons are told by."""
         super().__init__()
         self.preprocess = Preprocess(mean=backbone.spec.mean, std=backbone.spec.std)
         self.backbone = backbone
@@ -130,9 +129,9 @@ class ReferenceModel(nn.Module):
 
         Where there are variants, their numbers (N,) come last.
         """
-        return self._measure(*self._centred(embedded))
+        return self._measure(*self._centre_cells(embedded))
 
-    def _centred(self, embedded: Tensor) -> tuple[Tensor, ...]:
+    def _centre_cells(self, embedded: Tensor) -> tuple[Tensor, ...]:
         n, k = embedded.shape[:2]
         # Channels go last first: the permutation by block then moves whole rows, five times faster.
         return self.centre(embedded.reshape(n, k, self.windows.cells).transpose(1, 2))
@@ -178,7 +177,7 @@ class ReferenceModel(nn.Module):
 
         They are named by `outputs`.
         """
-        apart, *variant = self._centred(self.embed(frames))
+        apart, *variant = self._centre_cells(self.embed(frames))
         cells = self.mask_ignored(self._measure(apart, *variant))
         values = (*self.to_image(cells), *cells)
         given = dict(zip(("map", "score", "grid", "map_grid", "variant"), values, strict=False))

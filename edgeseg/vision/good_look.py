@@ -37,7 +37,7 @@ def look_of(input_hwc: NDArray[np.uint8]) -> Planes:
     return np.stack([*np.moveaxis(lab, -1, 0), detail])
 
 
-def _placed(planes: Planes) -> Planes:
+def _place_means(planes: Planes) -> Planes:
     """Return the means (4, SIDE, SIDE) of planes at every place, detail as a logarithm."""
     small = [cv2.resize(plane, (SIDE, SIDE), interpolation=cv2.INTER_AREA) for plane in planes]
     small[-1] = np.log(small[-1] + _BLANK)
@@ -54,7 +54,7 @@ class LookSums:
 
     def add(self, input_hwc: NDArray[np.uint8]) -> None:
         """Add an input."""
-        values = _placed(look_of(input_hwc)).astype(np.float64)
+        values = _place_means(look_of(input_hwc)).astype(np.float64)
         self.count += 1
         self.total = self.total + values
         self.squares = self.squares + values**2

@@ -209,7 +209,7 @@ def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
     assert set(by_kind) == {"run_start", "frame", "source_open", "source_end", "run_end"}
     assert by_kind["frame"]["regions"], "an example with regions"
     assert_documented("Event run_start", by_kind["run_start"])
-    told = {"regions": [by_kind["frame"]["regions"][0] | TOLD.told()]}
+    told = {"regions": [by_kind["frame"]["regions"][0] | TOLD.explanation_facts()]}
     others = variant_facts("red") | parts_facts(PARTS) | told
     assert_documented("Event frame", by_kind["frame"] | others)
     sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
