@@ -143,7 +143,7 @@ def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]
 
         # A shell has no name, and may do what a supervisor may.
         shell = Author(who="supervisor", name="shell")
-        if any(item["id"] == withdraw for item in service.missed()):
+        if any(item["id"] == withdraw for item in service.missed_defects()):
             service.withdraw_missed(withdraw, by=shell)
         else:
             service.withdraw(withdraw, by=shell, of=None)
@@ -152,7 +152,7 @@ def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]
             f"{mark['name']} ({mark['who']}): {mark['mark']}" for mark in item["marks"]
         )
         yield f"{item['id']}  {item['said']:<9} {words}"
-    missed = service.missed()
+    missed = service.missed_defects()
     for item in missed:
         who = f"{item['name']} ({item['who']})" if item["known"] else "nobody knows who"
         yield f"{item['id']}  {'missed':<9} {who}: {item['kind']}"
@@ -182,9 +182,9 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         change = preview["change"]
         before, after, known = change["found_before"], change["found_after"], change["known"]
         yield f"defects    {before} of {known} known ones are found, {after} would be"
-        rates = change["per_thousand_before"], change["per_thousand_after"]
+        now, then = change["per_thousand_before"], change["per_thousand_after"]
         parts = change["good_after"]["parts"]
-        yield f"alarms     {rates[0]:.3g} per thousand good parts, then {rates[1]:.3g} ({parts} parts)"
+        yield f"alarms     {now:.3g} per thousand good parts, then {then:.3g} ({parts} parts)"
     if preview["loss"] is not None:
         yield f"lost       {preview['loss']['sentence']}"
     yield str(preview["sentence"])

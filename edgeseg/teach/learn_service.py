@@ -166,11 +166,11 @@ class LearnService:
     def mark_missed(
         self, card: SeenCard, outlines: Sequence[Polygon], *, kind: str, who: Who, name: str
     ) -> Facts:
-        """Mark a missed defect of a part that passed; returns it as in `missed`."""
+        """Mark a missed defect of a part that passed; returns it as in `missed_defects`."""
         clear_pending(self.project)
         return self._missed.mark(card, outlines, kind=kind, who=who, name=name)
 
-    def missed(self) -> list[Facts]:
+    def missed_defects(self) -> list[Facts]:
         """List the missed defects that wait.
 
         [{"id", "part", "kind", "file", "who", "name", "when", "verdict", "score", "picture",

@@ -1,4 +1,4 @@
-"""The addresses for missed defects: an operator looks at parts that passed, marks, and takes back."""
+"""The addresses for missed defects: an operator looks at parts that passed, and marks them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,11 +40,11 @@ class MissedWithdrawal:
 def missed_routes(service: LearnService) -> Iterator[Route]:
     """List the routes; all of them are the operator's."""
 
-    def part(asked: Request) -> Answer:
+    def picture_of_part(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
         return jpeg_answer(service.part_jpeg(name, width=_width(asked)))
 
-    def missed(asked: Request) -> Answer:
+    def picture_of_missed(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
         return jpeg_answer(service.missed_jpeg(name, width=_width(asked)))
 
@@ -72,9 +72,9 @@ def missed_routes(service: LearnService) -> Iterator[Route]:
 
     reads = {
         "/teach/parts": lambda asked: page_answer(service.passed_parts()),
-        r"/teach/parts/([^/]+)": part,
-        "/teach/missed": lambda asked: page_answer(service.missed()),
-        r"/teach/missed/([^/]+)": missed,
+        r"/teach/parts/([^/]+)": picture_of_part,
+        "/teach/missed": lambda asked: page_answer(service.missed_defects()),
+        r"/teach/missed/([^/]+)": picture_of_missed,
     }
     acts = {"/teach/look": look, "/teach/missed": mark, "/teach/missed/withdraw": withdraw}
     for path, answer in reads.items():

@@ -417,7 +417,7 @@ class FakeTeach(TeachService):
         self.waiting_missed.append(told)
         return told
 
-    def missed(self):
+    def missed_defects(self):
         return self.waiting_missed
 
     def withdraw_missed(self, part_id, *, by):

@@ -107,7 +107,10 @@ def test_a_mark_of_another_part_or_of_none_is_refused(marks, parts):
     assert marks.waiting() == []
 
 
-@pytest.mark.parametrize("kind", ["", " ", "good", "OK", "../up", ".hidden", "a/b", "x" * 41, "a\0"])
+NO_KINDS = ("", " ", "good", "OK", "../up", ".hidden", "a/b", "x" * 41, "a\0")
+
+
+@pytest.mark.parametrize("kind", NO_KINDS)
 def test_a_kind_is_the_name_of_a_folder(marks, parts, kind):
     card = bring(parts, 3)
     with refuses(UsageError, "missed_kind"):
@@ -195,7 +198,8 @@ def test_what_is_marked_is_learned_and_a_rollback_restores(running, tmp_path, pa
     preview = preview_now(project)
     change = preview.change
     assert (change.known, change.found_before, len(preview.missed)) == (6, 0, 6)
-    assert change.found_after == sum(is_found(project.folder / "next/model.onnx", n) for n in MARKED)
+    made = project.folder / "next/model.onnx"
+    assert change.found_after == sum(is_found(made, number) for number in MARKED)
     assert change.found_after > 0
     assert change.good_after.parts == 24
     learner.preview()  # ready: of the marks as they are
