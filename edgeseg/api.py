@@ -25,7 +25,7 @@ from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.open_data import Data, Folder, open_data
+from edgeseg.data.open_data import Data, Folder, KnownData, open_data, open_known
 from edgeseg.decision.explain import with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
@@ -367,6 +367,7 @@ def fit(
     fold: int | None = None,
     group_by: str | None = None,
     variants: bool = False,
+    known: KnownData | None = None,
     smallest: int | None = None,
     options: FitOptions | None = None,
 ) -> Model:
@@ -397,6 +398,9 @@ def fit(
         near-copies are found by the pictures. Several pictures of one part count once.
     variants: whether the folders inside that of the good pictures are variants of the product. Each
         gets a mean of its own, and a prediction names the one that it shows.
+    known: defects to learn from: a folder of folders by kind (with masks or outlines beside the
+        pictures, if there are any), pictures, or {kind: pictures}. Good parts are stopped as seldom
+        as without them. `info["known"]` tells what they taught; it is absent if that is nothing.
     smallest: the side of the smallest defect that matters, in pixels of the pictures. One that no
         pixel of the input shows is refused; `options.note` is told whether it covers a cell, and
         how many planted spots of that size are found.
@@ -421,17 +425,23 @@ def fit(
     if out is not None:
         check_artefact_name(Path(out))
         check_writable(Path(out))
-    with open_data(
-        data,
-        size_hw=config.image_hw if config.geometry == PLAIN and not options.smallest else None,
-        channels=channels,
-        layout=layout,
-        fold=fold,
-        seed=config.seed,
-        variants=variants,
-    ) as dataset:
+    size = config.image_hw if config.geometry == PLAIN and not options.smallest else None
+    with (
+        open_data(
+            data,
+            size_hw=size,
+            channels=channels,
+            layout=layout,
+            fold=fold,
+            seed=config.seed,
+            variants=variants,
+        ) as dataset,
+        open_known(known, size_hw=size, channels=channels) as defects,
+    ):
         if variants:
             check_opened(dataset)
+        if known is not None:
+            options = replace(options, known=defects)
         model = Model(fit_artefact(dataset, config, options))
     if out is not None:
         model.save(out)

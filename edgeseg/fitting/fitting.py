@@ -35,7 +35,7 @@ from edgeseg.fitting.judge_model import JudgedModel, held_out_scorer, judge_mode
 from edgeseg.fitting.known_kinds import learn_kinds
 from edgeseg.fitting.known_learning import KnownLearner, check_folds
 from edgeseg.fitting.known_pictures import check_known, embed_known
-from edgeseg.fitting.known_report import known_sentences
+from edgeseg.fitting.known_report import declined_sentence, known_sentences
 from edgeseg.fitting.locator.choose_way import choose_way
 from edgeseg.fitting.locator.wish import asks_to_choose
 from edgeseg.fitting.odd_inputs import foreign_sentence
@@ -235,8 +235,11 @@ def finish(
 
 def _judge_known(
     space: FeatureSpace, pooled: Moments, collected: Collected, options: FitOptions
-) -> tuple[JudgedModel, KnownDefects]:
-    """Judge by the model of good parts alone, learn known defects by it, and judge by both."""
+) -> tuple[JudgedModel, KnownDefects | None]:
+    """Judge by the model of good parts alone, learn known defects by it, and judge by both.
+
+    Where fewer of them would be found than before, they teach nothing, and the first model stays.
+    """
     pictures = embed_known(space, options, collected.prints)
     learner = KnownLearner(store=collected.seen, pictures=pictures)
     scorer = replace(held_out_scorer(space, options), whitened=True)
@@ -251,6 +254,9 @@ def _judge_known(
         before=plain.calibration.score_threshold,
         after=judged.calibration.score_threshold,
     )
+    if facts.found < facts.found_before:
+        options.tell(declined_sentence(facts))
+        return plain, None
     for sentence in known_sentences(facts, plain.planted, judged.planted, judged.calibration):
         options.tell(sentence)
     return judged, KnownDefects(learned=learned, facts=facts)

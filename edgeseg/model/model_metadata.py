@@ -69,6 +69,7 @@ def describe_model(
         variants=config.variants,
         reasons=artefact.reasons,
         kinds=artefact.kinds,
+        known=() if artefact.known is None else artefact.known.facts.kinds,
         needs_sidecar=True,
         rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None

@@ -19,6 +19,7 @@ from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.decision.why import Reasons
+from edgeseg.modelfile.known_kinds import KnownKind
 from edgeseg.modelfile.seal import KEY as SEAL
 from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
@@ -207,6 +208,7 @@ class ModelMetadata:
     variants: tuple[str, ...] = ()  # of the product: the graph gives the number of one of them
     reasons: Reasons | None = None  # to say why a region is odd
     kinds: KnownKinds | None = None  # of known defects: what a region is like
+    known: tuple[KnownKind, ...] = ()  # defects that the model has learned from
     needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
@@ -288,7 +290,7 @@ class ModelMetadata:
     def to_json(self, *, indent: int | None = None) -> str:
         """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
-        for name in ("ignored_here", "variants"):
+        for name in ("ignored_here", "variants", "known"):
             if not values[name]:
                 del values[name]
         return seal_json(values, indent=indent)

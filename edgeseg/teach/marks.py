@@ -33,7 +33,7 @@ class Marks:
 
     def alarms(self, after: str, *, most: int = KEPT) -> list[Facts]:
         """List the alarms that are kept, the newest first."""
-        return self._marked(self._alarms.after(after, most=most))
+        return self._add_marks(self._alarms.after(after, most=most))
 
     def ids(self) -> list[str]:
         """List the ids of the alarms that are kept, the oldest first."""
@@ -41,7 +41,7 @@ class Marks:
 
     def those(self, ids: Sequence[str]) -> list[Facts]:
         """Tell of some alarms, in this order, without those that are gone."""
-        return self._marked(self._alarms.those(ids))
+        return self._add_marks(self._alarms.those(ids))
 
     def waiting(self) -> list[Facts]:
         """List what is marked and not learned, the newest first, with the mark that counts."""
@@ -90,7 +90,7 @@ class Marks:
         left = self._feedback.find(alarm_id)
         return {"alarm": alarm_id, "marks": [] if left is None else _marks(left)}
 
-    def _marked(self, alarms: list[Alarm]) -> list[Facts]:
+    def _add_marks(self, alarms: list[Alarm]) -> list[Facts]:
         marked = {item.alarm.id: item.marks for item in self._feedback.items()}
         return [_facts(alarm, marked.get(alarm.id, ())) for alarm in alarms]
 

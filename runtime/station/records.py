@@ -175,7 +175,9 @@ class StationResult:
             "latency_ms": round(self.latency_ms, 3),
             **parts_facts(() if seen is None else seen.parts),
             **variant_facts(None if seen is None else seen.variant),
-            **({} if seen is None or seen.strongest is None else seen.strongest.explanation_facts()),
+            **(
+                {} if seen is None or seen.strongest is None else seen.strongest.explanation_facts()
+            ),
             **((None if seen is None else seen.trace) or NO_TRACE),
         }
 

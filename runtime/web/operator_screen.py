@@ -32,7 +32,7 @@ Facts = dict[str, Any]
 
 
 @dataclass
-class _Channel:
+class _ScreenChannel:
     """One source."""
 
     newest: FrameResult | None = None
@@ -48,7 +48,7 @@ class OperatorScreen:
 
     def __init__(self, *, counters: Counters, on_error: Callable[[str, str], None]) -> None:
         self._counters, self._on_error = counters, on_error
-        self._channels: dict[int, _Channel] = {}
+        self._channels: dict[int, _ScreenChannel] = {}
         self._drawing = threading.Lock()
         self._drawn: OrderedDict[str, bytes] = OrderedDict()  # by the part's id
 
@@ -56,7 +56,7 @@ class OperatorScreen:
         """Keep it as the newest part of its source."""
         channel = self._channels.get(result.source_index)
         if channel is None:
-            channel = self._channels.setdefault(result.source_index, _Channel())
+            channel = self._channels.setdefault(result.source_index, _ScreenChannel())
         if not channel.trend or channel.trend[-1][1] == BAR:
             channel.trend.append([0, 0])
         channel.trend[-1][0] += is_alarming(result.verdict)
@@ -73,11 +73,11 @@ class OperatorScreen:
 
     def facts(self, source_index: int = 0) -> Facts:
         """Tell of the newest part, the last reject, the shift and the trend of a source."""
-        channel = self._channels.get(source_index) or _Channel()
+        channel = self._channels.get(source_index) or _ScreenChannel()
         counts = self._counters.counts
         return {
             "part": self._newest(channel),
-            "held": self._told(channel.held),
+            "held": self._tell(channel.held),
             "shift": _period(counts.shift),
             "total": _period(counts.total),
             "trend": [list(bar) for bar in list(channel.trend)],
@@ -92,14 +92,14 @@ class OperatorScreen:
         """Count a new shift from now on."""
         self._counters.begin_shift()
 
-    def _newest(self, channel: _Channel) -> Facts | None:
+    def _newest(self, channel: _ScreenChannel) -> Facts | None:
         when_s, told = channel.told
         if told is None or time.monotonic() - when_s >= _SAME_S:
-            told = self._told(channel.newest)
+            told = self._tell(channel.newest)
             channel.told = time.monotonic(), told
         return told
 
-    def _told(self, result: FrameResult | None) -> Facts | None:
+    def _tell(self, result: FrameResult | None) -> Facts | None:
         """Tell of a part whose picture is there; without one where it cannot be drawn."""
         if result is None:
             return None

@@ -271,6 +271,10 @@ class PageSink:
             "scores": scores.since(after) if scores else [],
         }
 
+    def screen(self, *, source_index: int = 0) -> dict[str, object]:
+        """Tell what the operator's screen shows of a source, and why nothing is inspected."""
+        return {**self._screen.facts(source_index), "halt": self._halt()}
+
     def events(self, *, after: int) -> list[dict[str, object]]:
         """Return events with a higher number."""
         return self._events.since(after)

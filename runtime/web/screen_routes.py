@@ -51,7 +51,7 @@ def screen_routes(
         now = screen()
         return jpeg_answer(None if now is None else now.picture(asked.caught[0]))
 
-    def listed(asked: Request) -> Answer:
+    def list_rejects(asked: Request) -> Answer:
         most = min(asked.whole("most") or PAGE, 4 * PAGE)
         return page_answer(reject_page(rejects, head=asked.query.get("head", ""), most=most))
 
@@ -65,5 +65,5 @@ def screen_routes(
 
     yield Route(method="GET", path="/screen", answer=tell)
     yield Route(method="GET", path=rf"/parts/({KEY})\.jpg", answer=picture)
-    yield Route(method="GET", path="/rejects", answer=listed)
+    yield Route(method="GET", path="/rejects", answer=list_rejects)
     yield Route(method="POST", path="/shift", answer=begin_shift)

@@ -1,6 +1,6 @@
 // The page of a stream: the operator's screen, its sources and buttons, and how it is connected.
 const canMark = false, POLL_MS = 500, RETRY_MS = 2000;
-const screenWanted = () => state !== null;
+const screenWanted = () => true;
 const idleWord = () => t("run_running");
 $("who").hidden = true;  // nobody marks here
 let pollTimer = 0, polling = false, sourcesShown = "";
@@ -9,7 +9,7 @@ async function poll() {
   clearTimeout(pollTimer);
   if (document.hidden || polling) return;
   polling = true;
-  const first = state === null, asked = source;
+  const asked = source;
   try {
     const answer = await ask(`/state?source=${asked}&after=${lastBucket()}`);
     if (asked === source) { state = answer; takeScores(answer.scores); show(); }
@@ -21,7 +21,6 @@ async function poll() {
     clearTimeout(pollTimer);
     pollTimer = setTimeout(poll, connected ? POLL_MS : RETRY_MS);
   }
-  if (first && state) askScreen();
 }
 
 function show() {
@@ -127,4 +126,4 @@ $("language").onchange = () => {
 document.onvisibilitychange = () => { poll(); askScreen(); };
 reconnected.push(() => { for (const place of Object.values(partPlaces)) place.again(); });
 applyTexts();
-poll();
+askScreen().then(poll);  // the verdict comes first

@@ -19,7 +19,7 @@ function showRejects() {
   $("no-alarms").hidden = alarms.length > 0;
   $("rejects-newer").disabled = !rejects.newer;
   $("rejects-older").disabled = !rejects.older;
-  showList($("alarms"), alarms, alarm => alarm.id + state.role, rejectCard);
+  showList($("alarms"), alarms, alarm => alarm.id + state?.role, rejectCard);
 }
 
 function countNewRejects(count) {

@@ -7,7 +7,7 @@ const SCREEN_MS = 200, SCREEN_RETRY_MS = 2000;
 let screenNow = null, source = 0, screenTimer = 0, screenAsking = false, announcedAlarm = null;
 
 const verdictWord = part => `${SIGNS[part.verdict] || "!"} ${t("verdict_" + part.verdict)}`;
-const whatToDo = part => t("do_" + (part.why || part.verdict));
+const whatToDo = ({why, verdict}) => t("do_" + (LANGUAGES[language].texts["do_" + why] ? why : verdict));
 const nameOfPart = part => [part.part || t("part_unnamed"), part.variant, clock(part.when)].filter(Boolean).join(" · ");
 
 // A place for one part after the other. While a picture is on its way, the part before is shown.
@@ -51,7 +51,7 @@ function showPart(part) {
   $("verdict").dataset.part = part && !halt ? part.id : "";
   $("verdict-word").textContent = word;
   $("verdict-word").classList.toggle("long", word.length > 11);
-  $("verdict-do").textContent = halt ? whatToDo({why: halt.why}) : part ? whatToDo(part) : "";
+  $("verdict-do").textContent = halt ? whatToDo({why: halt.why, verdict: "no_inspection"}) : part ? whatToDo(part) : "";
   $("verdict-part").textContent = part && !halt ? nameOfPart(part) : "";
   showPartFigures(part);
 }
@@ -126,12 +126,13 @@ async function askScreen() {
 }
 
 function showScreen(answer) {
-  const changed = JSON.stringify(answer.halt) !== JSON.stringify(screenNow?.halt) || !screenNow;
+  const first = !screenNow, changed = first || JSON.stringify(answer.halt) !== JSON.stringify(screenNow.halt);
   screenNow = answer;
   if (answer.halt || !answer.part) { partPlaces.part.clear(); if (changed || !answer.part) showPart(null); }
   else partPlaces.part.want(answer.part);
+  if (first && answer.part) return;  // its verdict comes before all else
   if (answer.held && answer.held.id !== kept("seen")) partPlaces.held.want(answer.held);
-  else { partPlaces.held.clear(); if (changed) showHeld(null); }
+  else { partPlaces.held.clear(); if (!$("held").dataset.part) showHeld(null); }
   if (announcedAlarm === null && !answer.held) announcedAlarm = "";
   showShift(answer);
   countNewRejects(answer.new);

@@ -140,6 +140,8 @@ def test_a_station_without_an_approved_model_shows_no_good_part(
     tab.wait_for("$('check').textContent === 'Check failed'")
     tab.wait_for("$('verdict-word').textContent === '! NOT INSPECTED'")
     assert tab.text("#verdict-do").startswith("Golden check not passed: let no part pass")
+    other = "whatToDo({why: 'timeout', verdict: 'no_inspection'})"
+    assert tab.evaluate(other) == "Nothing is inspected: let no part pass"
     assert not tab.evaluate("$('part-view').querySelector('img')")  # nor the picture of a part
     tab.wait_for("$('notice').textContent.includes('good/1.png: judged defect')")
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
