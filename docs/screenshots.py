@@ -23,14 +23,15 @@ QUALITY = 80  # of a JPEG: a page stays sharp, and below 150 kB
 SEEN = 220  # frames that a stream has scored: from 200 on its drift watch knows
 PART = ("--size", "384x512", "--train", str(GOOD))
 CAMERA = "synthetic:fps=5,defects=0.1,height=384,width=512"
-# The live picture has the red frame of an alarm, like the figures beside it.
-FRAMED = """() => {
-    const one = Object.assign(document.createElement('canvas'), {width: 1, height: 1});
-    const pen = one.getContext('2d');
-    pen.drawImage($('picture'), 0, 0, 1, 1, 0, 0, 1, 1);
-    const [red, green] = pen.getImageData(0, 0, 1, 1).data;
-    return red > 2 * green;
-}"""
+# The page of a stream: the name of the picture, size, language, and whether it is dark.
+LOOKS = (
+    ("live", (1280, 800), "en", False),
+    ("live-phone", (390, 844), "en", True),
+    ("live-hall", (1920, 1080), "de", True),
+)
+# A defect, with the reject that is held and one in the list; words and picture are of one part.
+STOPPED = """$('verdict').matches('.bad') && $('held-view').querySelector('img')
+    && document.querySelector('#alarms img')?.naturalWidth"""
 EDGESEG = (sys.executable, "-m", "edgeseg")
 
 
@@ -71,15 +72,16 @@ def teach(browser: Browser, work: Path, out: Path) -> None:
 
 
 def live(browser: Browser, work: Path, out: Path) -> None:
-    """The page of a stream, at the moment of an alarm."""
+    """The page of a stream, at the moment of a reject."""
     model = work / "line3/fit/model.onnx"
     with Page("stream", "--model", str(model), "--source", CAMERA) as page:
-        tab = browser.open(page.url, size_wh=person.DESK)
-        now = "state.sources[0]"
-        seen = f"{now}.scored > {SEEN} && {now}.verdict === 'defect' && ({FRAMED})()"
-        tab.wait_for(seen, timeout_s=person.LONG_S)
-        keep(tab, out / "live.jpg")
-        tab.close()
+        for name, size_wh, language, dark in LOOKS:
+            first = f"localStorage.setItem('edgeseg.language', '{language}')"
+            tab = browser.open(page.url, size_wh=size_wh, dark=dark, first=first)
+            seen = f"state.sources[0].scored > {SEEN} && {STOPPED}"
+            tab.wait_for(seen, timeout_s=person.LONG_S)
+            keep(tab, out / f"{name}.jpg")
+            tab.close()
 
 
 def edgeseg(words: Sequence[str], *, cwd: Path) -> None:

@@ -26,6 +26,7 @@ from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.open_data import Data, Folder, KnownData, open_data, open_known
+from edgeseg.decision.explain import with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
@@ -141,6 +142,14 @@ class Model:
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
         prediction = self._score(input_hwc, view.inside(config.grid_hw))
+        if config.tiling is None:
+            prediction = with_explanation(
+                prediction,
+                input_hwc,
+                grid_hw=config.grid_hw,
+                kinds=self.artefact.kinds,
+                reasons=self.artefact.reasons,
+            )
         return replace(prediction, appearance=appearance_of(input_hwc))
 
     def evaluate(
@@ -359,6 +368,7 @@ def fit(
     group_by: str | None = None,
     variants: bool = False,
     known: KnownData | None = None,
+    smallest: int | None = None,
     options: FitOptions | None = None,
 ) -> Model:
     """Fit a model on pictures of good parts alone, and choose its threshold.
@@ -391,6 +401,9 @@ def fit(
     known: defects to learn from: a folder of folders by kind (with masks or outlines beside the
         pictures, if there are any), pictures, or {kind: pictures}. Good parts are stopped as seldom
         as without them. `info["known"]` tells what they taught; it is absent if that is nothing.
+    smallest: the side of the smallest defect that matters, in pixels of the pictures. One that no
+        pixel of the input shows is refused; `options.note` is told whether it covers a cell, and
+        how many planted spots of that size are found.
     options: FitOptions with the rest: FitOptions(note=print) tells what is going on, max_bad=3
         skips up to three unreadable files, weights="file.pth" names other weights.
 
@@ -405,12 +418,15 @@ def fit(
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
     config = replace(config, geometry=_geometry(config.geometry, roi, ignore, locate))
     options = options or FitOptions()
+    if smallest is not None:
+        options = replace(options, smallest=smallest)
     if group_by is not None:
         options = replace(options, group_by=GroupBy(text=group_by))
     if out is not None:
         check_artefact_name(Path(out))
         check_writable(Path(out))
-    size = config.image_hw if config.geometry == PLAIN else None
+    plain = config.geometry == PLAIN and not options.smallest
+    size = config.image_hw if plain else None
     with (
         open_data(
             data,

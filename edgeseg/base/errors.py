@@ -15,7 +15,8 @@ An error has parts. Settings and other errors among them stay values until the e
 
 from typing import Any
 
-from edgeseg.base.messages import ENGLISH, Message, Say, Setting, Words, read_words, write
+from edgeseg.base.language_files import ENGLISH
+from edgeseg.base.messages import Message, Say, Setting, Words, read_words, write
 
 
 class EdgesegError(Exception):

@@ -4,20 +4,17 @@
     raise UsageError(Message("rate_wrong", n=rate))
 
 Programs and files carry the values. A setting is `rate=2` to a Python program and `--rate 2` on
-the command line; sentences.json has every keyed sentence once, in each language.
+the command line; each file of languages/ has every keyed sentence once.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from string import Formatter
 from typing import Any
 
-ENGLISH = "en"
-_SENTENCES = Path(__file__).with_name("sentences.json")
+from edgeseg.base.language_files import ENGLISH, languages
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Message:
 
     def __init__(self, key: str, /, **values: Any) -> None:
         if key not in sentences():
-            raise KeyError(f"{key}: no such sentence in {_SENTENCES.name}")
+            raise KeyError(f"{key}: no such sentence in languages/{ENGLISH}.json")
         if values.keys() != places(key):
             raise KeyError(f"{key}: values {sorted(values)}, expected {sorted(places(key))}")
         object.__setattr__(self, "key", key)
@@ -60,7 +57,7 @@ class Message:
             is_number = isinstance(part, int | float)
             return format(part, form) if is_number else write(part, say, language=language)
 
-        parsed = Formatter().parse(sentences()[self.key][language])
+        parsed = Formatter().parse(sentences(language)[self.key])
         return "".join(
             words + ("" if name is None else value(name, form or ""))
             for words, name, form, _ in parsed
@@ -139,15 +136,13 @@ def write(part: object, say: Say = str, *, language: str = ENGLISH) -> str:
     return text(say, language=language) if callable(text) else str(part)
 
 
-@cache
-def sentences() -> dict[str, dict[str, str]]:
-    """Return every sentence by key and language."""
-    table: dict[str, dict[str, str]] = json.loads(_SENTENCES.read_text(encoding="utf-8"))
-    return table
+def sentences(language: str = ENGLISH) -> Mapping[str, str]:
+    """Return every sentence of a language by key."""
+    return languages()[language].sentences
 
 
 @cache
 def places(key: str) -> frozenset[str]:
     """Return the names of the values in a sentence."""
-    parsed = Formatter().parse(sentences()[key][ENGLISH])
+    parsed = Formatter().parse(sentences()[key])
     return frozenset(name for _, name, _, _ in parsed if name is not None)

@@ -68,6 +68,8 @@ def describe_model(
         camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
         variants=config.variants,
         known=() if artefact.known is None else artefact.known.facts.kinds,
+        reasons=artefact.reasons,
+        kinds=artefact.kinds,
         needs_sidecar=True,
         rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None

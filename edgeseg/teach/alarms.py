@@ -7,6 +7,7 @@ alarms/ID.png, ID.json    written by a thread of its own; when it is behind, ala
 import json
 import queue
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, finite, parse_json, read_bounded, record
 from edgeseg.base.progress import Note
 from edgeseg.base.utc import utc_time
-from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.teach.folder_list import FileEntry, FolderList
 from edgeseg.teach.project import Box, check_picture_name
@@ -47,13 +47,8 @@ class Alarm:
 
 
 def alarm_of(result: FrameResult) -> Alarm | None:
-    """Make the alarm of a frame; None if it is not to be shown to people.
-
-    A camera that runs freely sees a bad part in many frames: the first is shown. A triggered frame
-    and a file are parts of their own.
-    """
-    own = result.trigger_id is not None or bool(result.frame_name)
-    if not (is_alarming(result.verdict) and (own or result.alarm_started)):
+    """Make the alarm of a frame; None if it is not to be shown to people."""
+    if not result.rejected:
         return None
     whole_hwc = result.frame_hwc if result.captured_hwc is None else result.captured_hwc
     largest = max(result.regions, key=lambda region: region.area_px, default=None)
@@ -63,7 +58,7 @@ def alarm_of(result: FrameResult) -> Alarm | None:
         box = (x + x0, y + y0, w, h)
     score = result.prediction.score
     return Alarm(
-        id=f"{int(1000 * result.wall_s):013d}-{result.frame_index:06d}",
+        id=result.key,
         when=utc_time(result.wall_s),
         score=finite(score),
         p_value=result.p_value,
@@ -103,11 +98,19 @@ class Alarms:
         except queue.Full:
             self.lost += 1
 
+    def ids(self) -> list[str]:
+        """List the ids of all that are kept, the oldest first."""
+        return [entry.name[:-5] for entry in self._list.listing().entries]
+
     def after(self, alarm_id: str, *, most: int = KEPT) -> list[Alarm]:
         """List the alarms after an id, the newest first; a file is read once."""
-        entries = [each for each in self._list.listing().entries if each.name[:-5] > alarm_id]
-        wanted, found = entries[-most:][::-1], {}
-        for entry in wanted:
+        return self.those([each for each in self.ids() if each > alarm_id][-most:][::-1])
+
+    def those(self, alarm_ids: Sequence[str]) -> list[Alarm]:
+        """List alarms by their ids, in this order, without those that are gone."""
+        entries = {each.name[:-5]: each for each in self._list.listing().entries}
+        found = {}
+        for entry in (entries[each] for each in alarm_ids if each in entries):
             with suppress(UsageError):  # a newer one may just have taken its place
                 found[entry] = self._known.get(entry) or self.find(entry.name[:-5])
         self._known = self._known | found if len(self._known) < 2 * KEPT else found

@@ -45,7 +45,11 @@ def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
         graph=graph_of(settings),
         reference=reference(project),
         config=settings.config(),
-        options=replace(fit_options(job), known=learned_defects(project)),
+        options=replace(
+            fit_options(job),
+            known=learned_defects(project),
+            smallest=settings.region.smallest or None,
+        ),
         out=folder / "part.edgeseg",
     )
     job.at("work_writing", Message("work_writing"))

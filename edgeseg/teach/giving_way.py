@@ -73,9 +73,8 @@ class GivingWay:
         self._before = now
         self._tell(share)
         session = next_niceness(self.session, share, lowest=self._lowest)
-        if session != self.session:
+        if session != self.session and set_session(session):
             self.session = session
-            set_session(session)
         process = self._next_of_process(share)
         if process != self.process:
             self.process = process
@@ -101,10 +100,13 @@ def set_process(value: int) -> None:
             os.setpriority(os.PRIO_PROCESS, thread, value)
 
 
-def set_session(value: int) -> None:
-    """Set the niceness of the session of this process."""
-    with suppress(OSError):  # a system without it
+def set_session(value: int) -> bool:
+    """Set the niceness of the session of this process; False where it is not to be had now."""
+    try:  # some systems have none, and all jobs of a computer together may set one in .1 s
         _SESSION.write_text(f"{value}\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
 
 
 def _can_come_back() -> bool:

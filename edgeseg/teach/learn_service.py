@@ -11,7 +11,7 @@ from edgeseg.teach.alarms import KEPT, Alarms
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
 from edgeseg.teach.learner import Learner, check_supervisor
-from edgeseg.teach.marks import Marks
+from edgeseg.teach.marks import Marks, SeenCard
 from edgeseg.teach.picture_review import PictureReview
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
@@ -76,22 +76,33 @@ class LearnService:
         """
         return self._rate_choice.choose(float(per_thousand), Consent(name=name))
 
-    def alarms(self, after: str = "", *, most: int = KEPT) -> list[Facts]:
-        """List the alarms after an id, the newest first.
+    @property
+    def rejects(self) -> Marks:
+        """The alarms that are kept, for the operator's screen.
 
         [{"id", "when", "score", "p_value", "verdict", "box": [x, y, w, h] | null, "width",
-          "height", "marks": [{"mark", "who", "name", "when", "counts": bool}]}]
+          "height", "part", "picture", "large",
+          "marks": [{"mark", "who", "name", "when", "counts": bool}]}]
         """
+        return self._marks
+
+    def alarms(self, after: str = "", *, most: int = KEPT) -> list[Facts]:
+        """List the alarms after an id, the newest first, as in `rejects`."""
         return self._marks.alarms(after, most=most)
 
     def alarm_jpeg(self, alarm_id: str, *, width: int = 0) -> bytes:
         """Encode the whole picture of the camera, not only the region; width 0 is its own."""
         return self._thumbnails.jpeg(self._marks.picture(alarm_id), width=width)
 
-    def mark(self, alarm_id: str, mark: Mark, *, who: Who, name: str) -> Facts:
-        """Mark an alarm; it waits in feedback/. Returns the alarm as in `alarms`."""
+    def mark(
+        self, alarm_id: str, mark: Mark, *, who: Who, name: str, card: SeenCard | None = None
+    ) -> Facts:
+        """Mark an alarm; it waits in feedback/. Returns the alarm as in `alarms`.
+
+        `card` is what the person pressed; a mark of anything else is refused.
+        """
         clear_pending(self.project)
-        return self._marks.mark(alarm_id, mark, who=who, name=name)
+        return self._marks.mark(alarm_id, mark, who=who, name=name, card=card)
 
     def marks(self) -> list[Facts]:
         """List what is marked and not learned, as in `alarms`; "said" is the mark that counts.

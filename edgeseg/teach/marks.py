@@ -3,7 +3,8 @@
 A mark outlives its alarm: the newest alarms are kept, marks until they are learned or withdrawn.
 """
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from edgeseg.teach.project import Project
 Facts = dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeenCard:
+    """The card on which a finger came down: the alarm and the part that stood there."""
+
+    id: str
+    part: str
+
+
 class Marks:
     """Alarms with their marks; may be called from any thread."""
 
@@ -24,9 +33,15 @@ class Marks:
 
     def alarms(self, after: str, *, most: int = KEPT) -> list[Facts]:
         """List the alarms that are kept, the newest first."""
-        marked = {item.alarm.id: item.marks for item in self._feedback.items()}
-        found = self._alarms.after(after, most=most)
-        return [_facts(alarm, marked.get(alarm.id, ())) for alarm in found]
+        return self._add_marks(self._alarms.after(after, most=most))
+
+    def ids(self) -> list[str]:
+        """List the ids of the alarms that are kept, the oldest first."""
+        return self._alarms.ids()
+
+    def those(self, ids: Sequence[str]) -> list[Facts]:
+        """Tell of some alarms, in this order, without those that are gone."""
+        return self._add_marks(self._alarms.those(ids))
 
     def waiting(self) -> list[Facts]:
         """List what is marked and not learned, the newest first, with the mark that counts."""
@@ -44,11 +59,15 @@ class Marks:
         copy = self._feedback.picture(alarm_id)
         return copy if copy.is_file() else self._alarms.path(alarm_id)
 
-    def mark(self, alarm_id: str, word: str, *, who: str, name: str) -> Facts:
-        """Mark an alarm; it waits in feedback/."""
+    def mark(
+        self, alarm_id: str, word: str, *, who: str, name: str, card: SeenCard | None = None
+    ) -> Facts:
+        """Mark an alarm; it waits in feedback/. Refuse what is not on the card that was pressed."""
         mark = new_mark(word, who=who, name=name)
         there = self._feedback.find(alarm_id)
         alarm = self._alarms.find(alarm_id) if there is None else there.alarm
+        if card is not None and card != SeenCard(id=alarm.id, part=alarm.part):
+            raise UsageError(Message("mark_other_card", name=alarm_id))
         marked = self._feedback.mark(alarm, self.picture(alarm_id), mark)
         self._project.log("mark", alarm=alarm_id, mark=word, who=who, name=mark.name)
         return _facts(alarm, marked.marks)
@@ -71,10 +90,21 @@ class Marks:
         left = self._feedback.find(alarm_id)
         return {"alarm": alarm_id, "marks": [] if left is None else _marks(left)}
 
+    def _add_marks(self, alarms: list[Alarm]) -> list[Facts]:
+        marked = {item.alarm.id: item.marks for item in self._feedback.items()}
+        return [_facts(alarm, marked.get(alarm.id, ())) for alarm in alarms]
+
 
 def _facts(alarm: Alarm, marks: tuple[Mark, ...]) -> Facts:
     box = None if alarm.box is None else list(alarm.box)
-    return {**asdict(alarm), "box": box, "marks": _marks(MarkedAlarm(alarm=alarm, marks=marks))}
+    address = f"/teach/alarms/{alarm.id}"
+    return {
+        **asdict(alarm),
+        "box": box,
+        "picture": f"{address}?width=640",
+        "large": address,
+        "marks": _marks(MarkedAlarm(alarm=alarm, marks=marks)),
+    }
 
 
 def _marks(item: MarkedAlarm) -> list[Facts]:

@@ -27,6 +27,7 @@ from edgeseg.runtime.settings.sink_kinds import SinkOptions, StreamRun
 from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.log_options import CounterOptions
 from edgeseg.runtime.sinks.overlay import annotate_result
+from edgeseg.runtime.web.operator_screen import OperatorScreen
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.camera import NO_CAMERA, open_as_camera
 from edgeseg.teach.project import Project
@@ -115,6 +116,7 @@ class TeachStation:
         self._stop = threading.Event()
         self._asked = self._ended = False  # by somebody; at all
         self._running: StreamRun | None = None
+        self.screen: OperatorScreen | None = None  # while parts are inspected
         self.sentence: Words = Message("run_recipe")
         self._thread = threading.Thread(target=self._run, name="station", daemon=True)
 
@@ -190,7 +192,7 @@ class TeachStation:
             kind = type(error).__name__
             self.sentence = Message("run_failed", kind=kind, why=str(error))
         finally:
-            self._ended = True
+            self._ended, self.screen = True, None
             self.watch.close()
         self._note(str(self.sentence))
         if not self._asked:
@@ -200,9 +202,14 @@ class TeachStation:
         with open_stream(
             self._options, stop=self._stop, note=self._note, opener=open_as_camera
         ) as stream:
-            stream.run.pipeline.add_sink(self.watch)
+            counters, pipeline = stream.run.sink(Counters), stream.run.pipeline
+            assert counters is not None  # the options name their file
+            screen = OperatorScreen(counters=counters, on_error=pipeline.faults.count)
+            pipeline.add_sink(self.watch)
+            pipeline.add_sink(screen)
             with stream.line, stream.changes:
                 self.sentence, self._running = Message("run_runs"), stream.run
+                self.screen = screen
                 stream.run.pipeline.run()
 
 

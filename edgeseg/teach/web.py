@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from typing import Any
 
-from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.routes import (
@@ -18,15 +16,17 @@ from edgeseg.runtime.web.routes import (
     Refused,
     Request,
     Route,
+    for_page,
     health_answer,
     html_answer,
     jpeg_answer,
-    json_answer,
+    page_answer,
 )
+from edgeseg.runtime.web.screen_routes import screen_routes
 from edgeseg.runtime.web.site_server import SiteServer
-from edgeseg.teach.alarms import KEPT
 from edgeseg.teach.auto_capture import Capturing
 from edgeseg.teach.feedback import Author, MarkWord, Who, check_name_of_person
+from edgeseg.teach.marks import SeenCard
 from edgeseg.teach.page_files import page_html
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits
@@ -100,6 +100,7 @@ class RegionRequest:
     ignore: tuple[tuple[tuple[float, float], ...], ...]
     locate: str
     drawn_on: str = ""  # the picture that was shown; empty: as before
+    smallest: int = 0  # side of the smallest defect that matters; 0: not said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,7 @@ class MarkRequest:
     alarm: str
     mark: MarkWord
     name: str = ""  # who says it
+    card: SeenCard | None = None  # None: a program, which has pressed no card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,7 @@ def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
             public=True,
             answer=lambda asked: health_answer(True, "ok"),
         ),
+        *screen_routes(service.screen, service.rejects),
         *(Route(method="GET", path=path, answer=reply) for path, reply in _reads(service, access)),
         *(
             Route(method="POST", path=path, answer=reply, max_body=MAX_REGION)
@@ -177,19 +180,15 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     def state(asked: Request) -> Answer:
         person = {"role": asked.role, "roles": access.supervisor_token is not None}
         about = {"project": service.project.name, "max_upload": MAX_UPLOAD}
-        return _json_reply({**about, **person, **service.state()})
+        return page_answer({**about, **person, **service.state()})
 
     def picture(asked: Request) -> Answer:
         (kind, name), width = asked.caught, _width(asked)
         return jpeg_answer(service.picture_jpeg(_kind(kind), check_picture_name(name), width=width))
 
-    def alarms(asked: Request) -> Answer:
-        most = min(asked.whole("most") or KEPT, KEPT)
-        return _json_reply(service.alarms(asked.query.get("after", ""), most=most))
-
     def history(asked: Request) -> Answer:
         most = min(asked.whole("most") or MAX_HISTORY, MAX_HISTORY)
-        return _json_reply(service.history(most=most))
+        return page_answer(service.history(most=most))
 
     def alarm(asked: Request) -> Answer:
         name = check_picture_name(asked.caught[0])
@@ -202,39 +201,45 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
     yield r"/teach/empty\.jpg", lambda asked: jpeg_answer(service.empty_jpeg())
     yield r"/teach/pictures/([a-z]+)", lambda asked: _pictures(service, asked)
     yield r"/teach/pictures/([a-z]+)/([^/]+)", picture
-    yield "/teach/region", lambda asked: _json_reply({**service.region(), "view": service.view()})
-    yield "/teach/judge", lambda asked: _json_reply(service.judge())
+    yield "/teach/region", lambda asked: page_answer({**service.region(), "view": service.view()})
+    yield "/teach/judge", lambda asked: page_answer(service.judge())
     yield (
         r"/teach/maps/([^/]+)",
         lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
     )
-    yield "/teach/alarms", alarms
     yield r"/teach/alarms/([^/]+)", alarm
-    yield "/teach/marks", lambda asked: _json_reply(service.marks())
+    yield "/teach/marks", lambda asked: page_answer(service.marks())
     yield "/teach/history", history
 
 
 def _operators_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def capture(asked: Request) -> Answer:
         kind = asked.values(KindRequest, '{"kind": "good" or "bad"}').kind
-        return _json_reply(service.capture(kind=_check_new_kind(kind)))
+        return page_answer(service.capture(kind=_check_new_kind(kind)))
 
     def auto(asked: Request) -> Answer:
         expected = '{"mode": "off", "trigger" or "parts"}'
-        return _json_reply(service.auto_capture(asked.values(ModeRequest, expected).mode))
+        return page_answer(service.auto_capture(asked.values(ModeRequest, expected).mode))
 
     def mark(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "mark": "good", "defect" or "ignore", "name": "WHO"}'
         said = asked.values(MarkRequest, expected)
-        alarm = check_picture_name(said.alarm)
-        return _json_reply(service.mark(alarm, said.mark, who=asked.role, name=said.name))
+        return page_answer(
+            service.mark(
+                check_picture_name(said.alarm),
+                said.mark,
+                who=asked.role,
+                name=said.name,
+                card=said.card,
+            )
+        )
 
     def withdraw(asked: Request) -> Answer:
         expected = '{"alarm": "ID", "name": "WHO", "of_who": "ROLE", "of_name": "WHOSE"}'
         said = asked.values(WithdrawRequest, expected)
         by = Author(who=asked.role, name=check_name_of_person(said.name))
         of = Author(who=said.of_who, name=said.of_name) if said.of_name else None
-        return _json_reply(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
+        return page_answer(service.withdraw(check_picture_name(said.alarm), by=by, of=of))
 
     yield "/teach/capture", capture
     yield "/teach/auto", auto
@@ -246,49 +251,49 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     def by_name(act: Callable[[str], object]) -> Reply:
         def reply(asked: Request) -> Answer:
             name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
-            return _json_reply(act(check_picture_name(name)))
+            return page_answer(act(check_picture_name(name)))
 
         return reply
 
     def plain(act: Callable[[], object]) -> Reply:
         def reply(asked: Request) -> Answer:
             asked.values(EmptyRequest, "{}")
-            return _json_reply(act())
+            return page_answer(act())
 
         return reply
 
     def region(asked: Request) -> Answer:
         expected = '{"roi": [x, y, w, h] or null, "ignore": [[[x, y], ...]], "locate": "none"}'
         asked.values(RegionRequest, expected)
-        return _json_reply({**service.set_region(parse_object(asked.body)), "view": service.view()})
+        return page_answer({**service.set_region(parse_object(asked.body)), "view": service.view()})
 
     def fit(asked: Request) -> Answer:
         wish = asked.values(FitRequest, '{"backbone": "NAME"} or {}')
-        return _json_reply(service.start_fit({} if wish.backbone is None else asdict(wish)))
+        return page_answer(service.start_fit({} if wish.backbone is None else asdict(wish)))
 
     def choose(asked: Request) -> Answer:
         wish = asked.values(RateRequest, '{"per_thousand": NUMBER, "name": "WHO"}')
-        return _json_reply(service.choose(float(wish.per_thousand), name=wish.name))
+        return page_answer(service.choose(float(wish.per_thousand), name=wish.name))
 
     def learn(asked: Request) -> Answer:
         wish = asked.values(LearnRequest, '{"of": "PREVIEW", "name": "WHO"}')
-        return _json_reply(service.learn(who=asked.role, of=wish.of, name=wish.name))
+        return page_answer(service.learn(who=asked.role, of=wish.of, name=wish.name))
 
     def cancel_learn(asked: Request) -> Answer:
         asked.values(EmptyRequest, "{}")
-        return _json_reply(service.cancel_learn(who=asked.role))
+        return page_answer(service.cancel_learn(who=asked.role))
 
     def confirm(asked: Request) -> Answer:
         name = asked.values(PersonRequest, '{"name": "WHO"}').name
-        return _json_reply(service.confirm(who=asked.role, name=name))
+        return page_answer(service.confirm(who=asked.role, name=name))
 
     def rollback(asked: Request) -> Answer:
         asked.values(EmptyRequest, "{}")
-        return _json_reply(service.rollback(who=asked.role))
+        return page_answer(service.rollback(who=asked.role))
 
     def keep(asked: Request) -> Answer:
         name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
-        return _json_reply(service.keep(check_picture_name(name), who=asked.role))
+        return page_answer(service.keep(check_picture_name(name), who=asked.role))
 
     yield "/teach/keep", keep
     yield "/teach/remove", by_name(service.remove)
@@ -314,7 +319,7 @@ def _upload(service: TeachService) -> Route:
         kind = _check_new_kind(_kind(asked.query.get("kind", "good")))
         name = check_picture_name(asked.query.get("name", ""))
         with uploads.turn():
-            return _json_reply(service.upload(name, asked.body, kind=kind))
+            return page_answer(service.upload(name, asked.body, kind=kind))
 
     return Route(
         method="POST",
@@ -328,7 +333,7 @@ def _upload(service: TeachService) -> Route:
 
 def _pictures(service: TeachService, asked: Request) -> Answer:
     """Answer with a part of a list of pictures."""
-    return _json_reply(
+    return page_answer(
         service.pictures(
             _kind(asked.caught[0]),
             offset=asked.whole("offset"),
@@ -336,34 +341,6 @@ def _pictures(service: TeachService, asked: Request) -> Answer:
             revision=asked.query.get("revision", ""),
         )
     )
-
-
-def _json_reply(value: object) -> Answer:
-    """Answer with the keys of sentences, for a page in another language."""
-    return json_answer(for_page(value))
-
-
-def for_page(value: Any) -> Any:
-    """Return plain values: messages in words, their keys and values as `NAME_said` beside them."""
-    if isinstance(value, Message):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [for_page(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    said = {f"{name}_said": _keys(item) for name, item in value.items()}
-    return {
-        **{name: for_page(item) for name, item in value.items()},
-        **{name: keys for name, keys in said.items() if keys},
-    }
-
-
-def _keys(value: object) -> Any:
-    """Return keys and values of a message or of a list of them; None for anything else."""
-    if isinstance(value, Message):
-        return value.to_json()
-    messages = value if isinstance(value, list) else []
-    return [item.to_json() for item in messages if isinstance(item, Message)] or None
 
 
 def _kind(text: str) -> Kind:

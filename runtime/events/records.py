@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt
-from edgeseg.decision.judgement import JudgedPart, Severity, Verdict, oddness_of, severity_of
+from edgeseg.decision.judgement import (
+    JudgedPart,
+    Verdict,
+    is_alarming,
+    oddness_of,
+    severity_of,
+)
+from edgeseg.decision.kinds import Severity
 from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -101,6 +108,22 @@ class FrameResult:
     view: View | None = None  # how a part is followed; None: the map lies over frame_hwc
 
     @property
+    def key(self) -> str:
+        """An id that no other frame has, of another run or source either, in the order of time."""
+        of_source = f"-{self.source_index}" if self.source_index else ""
+        return f"{int(1000 * self.wall_s):013d}-{self.frame_index:06d}{of_source}"
+
+    @property
+    def rejected(self) -> bool:
+        """Whether people are shown it as a part that was stopped.
+
+        A camera that runs freely sees a bad part in many frames: the first is shown. A triggered
+        frame and a file are parts of their own.
+        """
+        own = self.trigger_id is not None or bool(self.frame_name)
+        return is_alarming(self.verdict) and (own or self.alarm_started)
+
+    @property
     def reason(self) -> str:
         """The reason why there is no valid verdict, in words."""
         if self.refusal is not None:
@@ -123,6 +146,11 @@ class FrameResult:
             for region in self.regions
         }
         return "major" if "major" in of_regions else "minor" if of_regions else None
+
+    @property
+    def strongest(self) -> Region | None:
+        """The region whose kind and reason stand for the frame; None without regions."""
+        return next(iter(self.regions), None)
 
     @property
     def map_hw(self) -> NDArray[np.float32]:

@@ -133,7 +133,7 @@ SINKS["events"] = SinkKind(record=EventOptions, make=_event_log)
 
 
 def _counters(run: StreamRun, options: CounterOptions) -> "Counters | None":
-    if options.counters is None:
+    if options.counters is None and run.options.of(PageOptions).serve is None:
         return None
     from edgeseg.runtime.sinks.counters import Counters
     from edgeseg.runtime.station.records import StationResult
@@ -277,13 +277,17 @@ def _page(run: StreamRun, options: PageOptions) -> "PageSink | None":
         return None
     from edgeseg.runtime.drift.sink import DriftSink
     from edgeseg.runtime.events.records import LoggedEvent, ModelChange
+    from edgeseg.runtime.sinks.counters import Counters
     from edgeseg.runtime.sinks.video import Recorder
     from edgeseg.runtime.web.access import token_in
     from edgeseg.runtime.web.page_sink import PageSink
 
+    counters = run.sink(Counters)
+    assert counters is not None  # made wherever there is a page
     page = PageSink(
         metadata=run.pipeline.session.metadata,
         view=run.pipeline,
+        counters=counters,
         on_error=run.pipeline.faults.count,
         host=options.host,
         port=options.serve,

@@ -93,13 +93,14 @@ class Counters:
     """Counters that any thread may update; its own thread saves them.
 
     It publishes a ShiftEnd. Parts are frames, unless `count_frames` is off and results are given.
+    Without a path nothing is saved, and a start begins a shift.
     """
 
     name = "counters"
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         *,
         times: ShiftTimes,
         on_error: Callable[[str, str], None],
@@ -127,6 +128,14 @@ class Counters:
         self._roll(self._clock_s())
         with self._lock:
             return self._counts
+
+    def begin_shift(self) -> None:
+        """Begin a shift now: somebody has asked for it."""
+        now_s = self._clock_s()
+        self._roll(now_s)
+        with self._lock:
+            ended = self._begin(now_s)
+        self._publish(ShiftEnd(ended=ended, wall_s=now_s))
 
     def count(self, verdict: str, recipe: str = "") -> None:
         """Count one part."""
@@ -186,6 +195,8 @@ class Counters:
         self._save()
 
     def _save(self) -> None:
+        if self._path is None:
+            return
         with self._lock:
             counts = self._counts
         try:
@@ -194,6 +205,8 @@ class Counters:
             self._on_error(self.name, f"{self._path}: {error.strerror}; counters are not saved")
 
     def _read(self) -> Counts | None:
+        if self._path is None:
+            return None
         try:
             return record(Counts, parse_json(self._path.read_bytes()))
         except FileNotFoundError:

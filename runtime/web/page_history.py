@@ -1,24 +1,15 @@
-"""Keep what the page shows: scores over time, the last alarms and events, all bounded."""
+"""Keep what the page shows engineers: scores over time and the last events, both bounded."""
 
-import queue
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from edgeseg.base.plain import finite
 from edgeseg.runtime.events.records import FrameResult
-from edgeseg.runtime.sinks.overlay import annotate_result
-from edgeseg.runtime.station.records import variant_facts
-from edgeseg.vision.images import encode_jpeg
 
 BUCKET_S = 0.25
 BUCKETS = 1200  # five minutes per source
-ALARMS = 24  # with their pictures, some 100 kB each
 EVENTS = 200
-PICTURE_SIDE = 800  # pixels
-_WAITING = 8  # alarms whose picture is not drawn yet
 
 
 class ScoreHistory:
@@ -44,86 +35,6 @@ class ScoreHistory:
     def since(self, after: int) -> list[list[Any]]:
         """Return buckets [number, score, bad] from number `after` on; that one may have changed."""
         return [list(bucket) for bucket in list(self._buckets) if bucket[0] >= after]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlarmCard:
-    """One alarm as the page lists it, and its picture, which has an address of its own."""
-
-    number: int
-    summary: dict[str, object]
-    jpeg: bytes
-
-
-class AlarmHistory:
-    """The last alarms; a thread draws their pictures."""
-
-    def __init__(self, *, on_error: Callable[[str, str], None]) -> None:
-        self._on_error = on_error
-        self._waiting: queue.Queue[FrameResult | None] = queue.Queue(_WAITING)
-        self._cards: deque[AlarmCard] = deque(maxlen=ALARMS)
-        self._thread = threading.Thread(target=self._run, name="page-alarms", daemon=True)
-
-    def start(self) -> None:
-        """Start drawing."""
-        self._thread.start()
-
-    def offer(self, result: FrameResult) -> None:
-        """Queue an alarm; if the queue is full it is counted, and not listed."""
-        try:
-            self._waiting.put_nowait(result)
-        except queue.Full:
-            self._on_error("page", "alarms come faster than pictures are drawn; one is not listed")
-
-    def close(self) -> None:
-        """Finish the queued pictures."""
-        try:
-            self._waiting.put(None, timeout=2.0)
-            self._thread.join(2.0)
-        except queue.Full:
-            return  # the thread is a daemon and the run is over
-
-    def _run(self) -> None:
-        number = 0
-        while (result := self._waiting.get()) is not None:
-            try:
-                picture = annotate_result(
-                    result, min_side=PICTURE_SIDE // 2, max_side=PICTURE_SIDE, strip=False
-                )
-                jpeg = encode_jpeg(picture, quality=85)
-            except Exception as error:  # one odd frame must not end the thread
-                self._on_error("page", f"an alarm could not be drawn ({type(error).__name__})")
-                continue
-            number += 1
-            self._cards.append(
-                AlarmCard(number=number, summary=_summary(number, result), jpeg=jpeg)
-            )
-
-    def summaries(self) -> list[dict[str, object]]:
-        """Return the alarms, the newest first."""
-        return [card.summary for card in reversed(list(self._cards))]
-
-    def picture(self, number: int) -> bytes | None:
-        """Return the JPEG of an alarm that is still kept."""
-        return next((card.jpeg for card in list(self._cards) if card.number == number), None)
-
-
-def _summary(number: int, result: FrameResult) -> dict[str, object]:
-    return {
-        "number": number,
-        "wall_s": result.wall_s,
-        "source": result.source,
-        "source_index": result.source_index,
-        "frame_index": result.frame_index,
-        "score": finite(result.prediction.score),
-        "threshold": result.threshold_score,
-        "verdict": result.verdict,
-        "oddness": None if result.oddness is None else str(result.oddness),
-        "reason": result.reason,  # why there is no verdict
-        "region_count": result.region_count,
-        "picture": f"/alarms/{number}.jpg",
-        **variant_facts(result.prediction.variant),
-    }
 
 
 class EventHistory:

@@ -1,23 +1,20 @@
 """Show a running stream to browsers and Prometheus: the sink behind the page.
 
-results, events --> history of limited length (page_history, live_view)
-routes: the page, its numbers, pictures and buttons <-- history, the run, the station
+results --> the operator's screen and its rejects (operator_screen, rejects)
+results, events --> history of limited length for engineers (page_history, live_view)
+routes: the page, its numbers, pictures and buttons <-- all of these, the run, the station
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from importlib.resources import files
 
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Setting
-from edgeseg.base.plain import finite
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.drift.sink import DriftSink, drift_picture
 from edgeseg.runtime.drift.watch import DriftState
-from edgeseg.runtime.events.codes import NO_INSPECTION
 from edgeseg.runtime.events.records import (
     FrameResult,
     LoggedEvent,
@@ -27,29 +24,37 @@ from edgeseg.runtime.events.records import (
     SourceState,
     StateView,
 )
+from edgeseg.runtime.sinks.counters import Counters
 from edgeseg.runtime.sinks.event_log import frame_event, source_event
 from edgeseg.runtime.sinks.video import Recorder
-from edgeseg.runtime.station.records import StationStatus, variant_facts
+from edgeseg.runtime.station.records import StationStatus
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.access import Access
 from edgeseg.runtime.web.live_view import LiveView
-from edgeseg.runtime.web.page_history import BUCKET_S, AlarmHistory, EventHistory, ScoreHistory
+from edgeseg.runtime.web.operator_screen import OperatorScreen
+from edgeseg.runtime.web.page_files import document
+from edgeseg.runtime.web.page_history import BUCKET_S, EventHistory, ScoreHistory
 from edgeseg.runtime.web.prometheus import Exporter
+from edgeseg.runtime.web.rejects import RejectHistory
 from edgeseg.runtime.web.routes import (
     Answer,
     LivePictures,
     Refused,
     Request,
     Route,
+    for_page,
     health_answer,
     html_answer,
     jpeg_answer,
     json_answer,
+    page_answer,
 )
+from edgeseg.runtime.web.screen_routes import KEY, screen_routes
 from edgeseg.runtime.web.site_server import SiteServer
 from edgeseg.vision.images import encode_jpeg
 
 _SNAPSHOT_S = 0.25
+SCRIPTS = ("figures.js", "live.js")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +81,9 @@ class CheckRequest:
 class PageSink:
     """A sink that serves the page from construction until close.
 
-    `view` gives the numbers of the run. `drift` gives the drift states, `recorder` makes the
-    recording button work, `station` answers and takes what a PLC may; these three may be absent.
+    `counters` count the parts of the shift. `view` gives the numbers of the run. `drift` gives the
+    drift states, `recorder` makes the recording button work, `station` answers and takes what a PLC
+    may; these three may be absent.
     `recipes` are the names to change to. `on_error` counts errors of its threads.
     """
 
@@ -88,6 +94,7 @@ class PageSink:
         *,
         metadata: ModelMetadata,
         view: StateView,
+        counters: Counters,
         on_error: Callable[[str, str], None],
         host: str,
         port: int,
@@ -104,9 +111,10 @@ class PageSink:
         self._station, self._recipes = station, recipes
         self._stale_after_s = stale_after_s
         self._snapshot: tuple[float, PipelineSnapshot | None] = (0.0, None)
-        self._html = files(__package__).joinpath("page.html").read_bytes()
+        self._html = document(__package__, "live", SCRIPTS)
         self._live = LiveView(on_error=on_error)
-        self._alarms = AlarmHistory(on_error=on_error)
+        self._screen = OperatorScreen(counters=counters, on_error=on_error)
+        self._rejects = RejectHistory(on_error=on_error)
         self._events = EventHistory()
         self._scores: dict[int, ScoreHistory] = {}
         self._exporter = Exporter(
@@ -117,10 +125,14 @@ class PageSink:
             station=self._status,
         )
         self._server = SiteServer(
-            self._routes(), access=Access(host=host, token=token), port=port, on_error=on_error
+            self._routes(),
+            access=Access(host=host, token=token),
+            port=port,
+            on_error=on_error,
+            refusal=lambda sentence: for_page({"error": sentence}),
         )
         self._live.start()
-        self._alarms.start()
+        self._rejects.start()
         self._server.start()
 
     @property
@@ -139,8 +151,10 @@ class PageSink:
             scores = self._scores[result.source_index] = ScoreHistory()
         scores.add(result)
         self._live.offer(result)
+        self._screen.on_frame(result)
+        if result.rejected:
+            self._rejects.offer(result)
         if result.alarm_started:
-            self._alarms.offer(result)
             self._events.add({**frame_event(result), "event": "alarm"})
 
     def on_source(self, event: SourceEvent) -> None:
@@ -155,7 +169,7 @@ class PageSink:
         """Stop serving; the streams of viewers end."""
         self._server.closing = True
         self._live.close()
-        self._alarms.close()
+        self._rejects.close()
         self._server.stop()
 
     def _routes(self) -> tuple[Route, ...]:
@@ -166,7 +180,7 @@ class PageSink:
             "/events": lambda request: json_answer(self.events(after=request.whole("after"))),
             "/metrics": self._answer_metrics,
             r"/stream\.mjpg": self._answer_stream,
-            r"/alarms/(\d{1,9})\.jpg": self._answer_alarm,
+            rf"/rejects/({KEY})\.jpg": self._answer_reject,
             r"/drift/(\d{1,9})\.jpg": self._answer_drift,
         }
         actions = {
@@ -182,13 +196,14 @@ class PageSink:
                 public=True,
                 answer=lambda request: health_answer(*self.health()),
             ),
+            *screen_routes(lambda: self._screen, self._rejects, halt=self._halt),
             *(Route(method="GET", path=path, answer=answer) for path, answer in reads.items()),
             *(Route(method="POST", path=path, answer=answer) for path, answer in actions.items()),
         )
 
     def _answer_state(self, request: Request) -> Answer:
         source, after = request.whole("source"), request.whole("after")
-        return json_answer(self.state(source_index=source, after=after))
+        return page_answer(self.state(source_index=source, after=after))
 
     def _answer_metrics(self, request: Request) -> Answer:
         return Answer(content_type=self._exporter.content_type, body=self._exporter.text())
@@ -198,8 +213,8 @@ class PageSink:
             raise Refused(HTTPStatus.NOT_FOUND, "no such source")
         return LivePictures(self._live.watch(request.whole("source")))
 
-    def _answer_alarm(self, request: Request) -> Answer:
-        return jpeg_answer(self._alarms.picture(int(request.caught[0])))
+    def _answer_reject(self, request: Request) -> Answer:
+        return jpeg_answer(self._rejects.picture(request.caught[0]))
 
     def _answer_drift(self, request: Request) -> Answer:
         source = int(request.caught[0])
@@ -250,13 +265,15 @@ class PageSink:
             "recording": None if self._recorder is None else self._recorder.active,
             "recipes": self._recipe_choice(status),
             "station": None if status is None else status.facts(),
-            "unapproved": status is not None and status.unapproved,
-            "alarms": self._alarms.summaries(),
             "viewers": self._live.viewers,
             "bucket_s": BUCKET_S,
             "now_s": round(time.time(), 3),
             "scores": scores.since(after) if scores else [],
         }
+
+    def screen(self, *, source_index: int = 0) -> dict[str, object]:
+        """Tell what the operator's screen shows of a source, and why nothing is inspected."""
+        return {**self._screen.facts(source_index), "halt": self._halt()}
 
     def events(self, *, after: int) -> list[dict[str, object]]:
         """Return events with a higher number."""
@@ -302,29 +319,20 @@ class PageSink:
         return dict(self._drift.states) if self._drift is not None else {}
 
     def _source(self, index: int, source: SourceState) -> dict[str, object]:
-        newest, drift = self._live.newest(index), self._drift_states().get(index)
-        score = newest.prediction.score if newest is not None else math.nan
+        drift = self._drift_states().get(index)
         return {
             **vars(source),
             "dropped": dict(source.dropped),
             "verdicts": dict(source.verdicts),
-            "score": finite(score),
-            "verdict": self._verdict(newest),
-            "p_value": newest.p_value if newest is not None else None,
-            "oddness": str(newest.oddness) if newest is not None and newest.oddness else None,
-            "reason": newest.reason if newest is not None else "",
-            "regions": newest.region_count if newest is not None else 0,
-            "severity": newest.severity if newest is not None else None,
             "drift": drift.facts() if drift is not None else None,
-            **variant_facts(None if newest is None else newest.prediction.variant),
         }
 
-    def _verdict(self, newest: FrameResult | None) -> str | None:
-        """Return the newest frame's verdict, unless the station has stopped since."""
+    def _halt(self) -> dict[str, object] | None:
+        """Return why the station has no approved model; then no part may be shown as good."""
         status = self._status()
-        if status is not None and status.unapproved:
-            return NO_INSPECTION
-        return None if newest is None else newest.verdict
+        if status is None or not status.unapproved:
+            return None
+        return {"why": status.error.name.lower(), "reason": status.reason}
 
 
 def _age_s(last_monotonic_s: float | None) -> float | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from edgeseg.base.messages import Words
+from edgeseg.base.messages import Message, Words
 from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.runtime.web.access import Role
 
@@ -86,6 +86,34 @@ def json_answer(value: object, *, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     """Make an answer of values as JSON."""
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     return Answer(content_type="application/json", body=body, status=status)
+
+
+def page_answer(value: object) -> Answer:
+    """Answer with the keys of sentences, for a page in another language."""
+    return json_answer(for_page(value))
+
+
+def for_page(value: Any) -> Any:
+    """Return plain values: messages in words, their keys and values as `NAME_said` beside them."""
+    if isinstance(value, Message):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [for_page(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    said = {f"{name}_said": _keys(item) for name, item in value.items()}
+    return {
+        **{name: for_page(item) for name, item in value.items()},
+        **{name: keys for name, keys in said.items() if keys},
+    }
+
+
+def _keys(value: object) -> Any:
+    """Return keys and values of a message or of a list of them; None for anything else."""
+    if isinstance(value, Message):
+        return value.to_json()
+    messages = value if isinstance(value, list) else []
+    return [item.to_json() for item in messages if isinstance(item, Message)] or None
 
 
 def jpeg_answer(jpeg: bytes | None) -> Answer:

@@ -4,7 +4,6 @@ import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import pytest
@@ -65,18 +64,6 @@ def test_every_sentence_is_said_and_every_message_has_one_with_its_values() -> N
             one_key = len(keys) == 1  # else each has values of its own
             assert not one_key or given == places(key), where
     assert used == sentences().keys()
-
-
-def test_every_sentence_has_both_languages_with_the_same_places() -> None:
-    def filled(text: str) -> list[tuple[str, str]]:
-        parsed = Formatter().parse(text)
-        return sorted((name, form or "") for _, name, form, _ in parsed if name is not None)
-
-    for key, texts in sentences().items():
-        assert set(texts) == {"en", "de"}, key
-        assert texts["de"].strip(), key
-        assert texts["de"] != texts["en"], key
-        assert filled(texts["de"]) == filled(texts["en"]), key
 
 
 def test_a_message_is_its_sentence_with_its_values() -> None:

@@ -33,6 +33,36 @@ def scene(index: int, *, defect: bool = False) -> np.ndarray:
     return picture
 
 
+class FakeScreen:
+    """The operator's screen over what a test says of the newest part."""
+
+    def __init__(self, fake: "FakeTeach") -> None:
+        self._fake, self._told, self.shifts = fake, {}, 0
+
+    def facts(self, source_index=0):
+        verdict, score = self._fake.verdict, self._fake.score
+        key = f"{len(self._told) + 1:013d}-000001"
+        key = self._told.setdefault((verdict, score), key)
+        counts = {"parts": 1240, "good": 1231, "defect": 7, "unsure": 2, "begun_s": 1795000000.0}
+        part = {"id": key, "when": "2026-11-17T11:00:00Z", "part": "SN 4711", "verdict": verdict}
+        part |= {"score": score, "threshold": 6.0, "why": None, "picture": f"/parts/{key}.jpg"}
+        held = self._fake.those(self._fake.ids()[-1:])
+        return {
+            "part": part,
+            "held": {**held[0], "why": None} if held else None,
+            "shift": counts,
+            "total": {**counts, "parts": 20000},
+            "trend": [[0, 10], [1, 10], [0, 10], [2, 7]],
+        }
+
+    def picture(self, part_id):
+        bad = {key for (verdict, _), key in self._told.items() if verdict != "good"}
+        return encode_jpeg(scene(3, defect=part_id in bad), quality=80)
+
+    def begin_shift(self):
+        self._fake._note("begin_shift")
+
+
 class FakeTeach(TeachService):
     """Every method notes its call in `calls`; `refusal` makes actions fail with a sentence."""
 
@@ -44,11 +74,12 @@ class FakeTeach(TeachService):
         self.asked = self.loss = None
         self.camera_ok, self.frames = True, 0
         self.kept = {"good": [], "bad": [], "removed": []}
-        self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": ""}
+        self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": "", "smallest": 0}
         self.reference: tuple[str, str] | None = None
         self.fit = {"state": "none", "share": 0.0, "sentence": ""}
         self.model, self.capturing, self.chosen = None, "off", 2.0
         self.running, self.verdict, self.score = "stopped", "good", 3.2
+        self._screen = FakeScreen(self)
         self.marks_made: dict[str, list] = {}
         self.alarm_ids = [f"alarm-{number:03d}" for number in (3, 2, 1)]
         self.learning = {"state": "none", "share": 0.0, "sentence": ""}
@@ -201,7 +232,11 @@ class FakeTeach(TeachService):
     def set_region(self, region):
         self._note("set_region", region)
         followed = region["locate"] != "none"
-        self.drawn = {**region, "drawn_on": region.get("drawn_on", "") if followed else ""}
+        self.drawn = {
+            "smallest": 0,
+            **region,
+            "drawn_on": region.get("drawn_on", "") if followed else "",
+        }
         return self.drawn
 
     def start_fit(self, options):
@@ -291,10 +326,18 @@ class FakeTeach(TeachService):
         self.running = "stopped"
         return self.state()["run"]
 
-    def alarms(self, after="", *, most=200):
-        if self.running != "running":
-            return []
-        return [self._alarm(name) for name in self.alarm_ids][:most]
+    def screen(self):
+        return self._screen if self.running == "running" else None
+
+    @property
+    def rejects(self):
+        return self
+
+    def ids(self):
+        return sorted(self.alarm_ids) if self.running == "running" else []
+
+    def those(self, ids):
+        return [self._alarm(name) for name in ids if name in self.alarm_ids]
 
     def _alarm(self, name):
         return {
@@ -306,6 +349,9 @@ class FakeTeach(TeachService):
             "box": [140, 85, 40, 20],
             "width": WIDTH,
             "height": HEIGHT,
+            "part": f"SN {name[-3:]}",
+            "picture": f"/teach/alarms/{name}?width=640",
+            "large": f"/teach/alarms/{name}",
             "marks": self.marks_made.get(name, []),
         }
 
@@ -314,8 +360,9 @@ class FakeTeach(TeachService):
             raise UsageError(f"{alarm_id}: no such alarm")
         return encode_jpeg(scene(3, defect=True), quality=80)
 
-    def mark(self, alarm_id, mark, *, who, name):
+    def mark(self, alarm_id, mark, *, who, name, card=None):
         self._note("mark", alarm_id, mark, who, name)
+        self.card = card
         said = {"mark": mark, "who": who, "name": name, "when": "2026-11-17T11:01:00Z"}
         self.marks_made.setdefault(alarm_id, []).append({**said, "counts": True})
         return self._alarm(alarm_id)

@@ -51,14 +51,19 @@ def judge(tab: Tab) -> None:
 
 def mark(tab: Tab, alarm: str, word: str) -> None:
     """Say of an alarm that it was good, a defect or to be ignored; a name is typed already."""
-    index = f"alarms.findIndex(alarm => alarm.id === {alarm!r})"
-    button = ("good", "defect", "ignore").index(word)
-    tab.wait_for(f"$('alarms').children[{index}]?.innerText", timeout_s=LONG_S)
-    tab.evaluate(
-        f"$('alarms').children[{index}].querySelectorAll('.actions button')[{button}].click()"
-    )
+    look_at_rejects(tab, f"alarms.some(alarm => alarm.id === {alarm!r})")
+    button = ("good", "defect", "ignore").index(word) + 1
+    tab.click(f"#alarms li[data-part='{alarm}'] .actions button:nth-child({button})")
     said = f"alarms.find(alarm => alarm.id === {alarm!r})?.marks.some(one => one.mark === {word!r})"
     tab.wait_for(said, timeout_s=LONG_S)
+
+
+def look_at_rejects(tab: Tab, wanted: str) -> None:
+    """Ask for the new rejects until what is wanted is on the page: by itself none comes."""
+    tab.wait_for(
+        f"{wanted} || ($('rejects-new').disabled || $('rejects-new').click(), false)",
+        timeout_s=LONG_S,
+    )
 
 
 def run(tab: Tab) -> None:

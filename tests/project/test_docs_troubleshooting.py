@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgeseg.base.messages import ENGLISH, sentences, write
+from edgeseg.base.messages import sentences, write
 from edgeseg.base.options import say_options
 from tests.support.documents import REPO, text_of
 from tests.support.sentences import command_params, errors_in, fixed_text, sentence_of
@@ -17,8 +17,8 @@ SPEAKERS = [say_options(params) for params in command_params().values()]
 
 def templates() -> Iterator[str]:
     """Every string and error of the source, with `...` for what is put in while it runs."""
-    for languages in sentences().values():
-        yield re.sub(r"\{[^}]*\}", "...", languages[ENGLISH])
+    for sentence in sentences().values():
+        yield re.sub(r"\{[^}]*\}", "...", sentence)
     for part in PARTS:
         for path in (REPO / part).rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))

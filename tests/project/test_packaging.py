@@ -89,7 +89,7 @@ def test_wheel_is_the_tree(wheel):
     assert not missing, "in the checkout, and not in the wheel: see pyproject.toml"
     assert not extra, "in the wheel, and not in the checkout"
     assert "edgeseg/py.typed" in names
-    assert "edgeseg/runtime/web/page.html" in names
+    assert "edgeseg/runtime/web/live/page.html" in names
 
 
 def test_one_top_level_name(installed):

@@ -35,7 +35,7 @@ class Host:
         begin = 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"'
         spaces = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
         entered = ["ip", "netns", "exec", self.name, *spaces, "sh", "-c", begin]
-        return subprocess.Popen(
+        started: subprocess.Popen[str] = subprocess.Popen(
             [*entered, self.name, str(self.names), *map(str, command)],
             # As many threads however many processes share a host: one would be torchrun's default,
             # instead of which edgeseg divides the processors among them.
@@ -43,6 +43,7 @@ class Host:
             text=True,
             **streams,  # type: ignore[call-overload]
         )
+        return started
 
     def cable(self, *, plugged: bool) -> None:
         """Pull the cable, or put it back: nobody is told of what is lost meanwhile."""

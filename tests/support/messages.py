@@ -1,4 +1,4 @@
-"""Refusals by the key and the values of what they say; the words stand in sentences.json alone."""
+"""Refusals by the key and the values of what they say; the words stand in languages/ alone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

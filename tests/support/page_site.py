@@ -1,12 +1,14 @@
 """A page with a client for it, for the tests of the web server."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.runtime.drift.sink import DriftSink
+from edgeseg.runtime.sinks.counters import Counters
+from edgeseg.runtime.sinks.shift_times import ShiftTimes
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
 from tests.support.brightness_model import brightness_metadata
@@ -30,6 +32,11 @@ class FakeRecorder:
         self.active = False
 
 
+def unsaved(on_error: Callable[[str, str], None]) -> Counters:
+    """Counters of this run alone."""
+    return Counters(None, times=ShiftTimes(), on_error=on_error)
+
+
 class Site:
     """A page and a client for it."""
 
@@ -44,9 +51,11 @@ class Site:
         self.view, self.recorder, self.errors = FakeView(), FakeRecorder(), []
         metadata = brightness_metadata()
         self.drift = DriftSink(metadata)
+        self.counters = unsaved(lambda name, text: self.errors.append((name, text)))
         self.page = PageSink(
             metadata=metadata,
             view=self.view,
+            counters=self.counters,
             on_error=lambda name, text: self.errors.append((name, text)),
             host="127.0.0.1",
             port=0,
@@ -67,6 +76,12 @@ class Site:
 
     def state(self, query: str = "") -> dict:
         return json.loads(self.ask(f"/state{query}")[2])
+
+    def screen(self, query: str = "") -> dict:
+        return json.loads(self.ask(f"/screen{query}")[2])
+
+    def rejects(self, query: str = "") -> dict:
+        return json.loads(self.ask(f"/rejects{query}")[2])
 
 
 @contextmanager

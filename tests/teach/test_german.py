@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from string import Formatter
 
-from edgeseg.teach.page_files import service_sentences
+from edgeseg.base.messages import sentences
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser, Tab
 from tests.doubles.fake_teach import scene
-from tests.doubles.person import DESK, LONG_S, collect, fit, judge, run
+from tests.doubles.person import DESK, LONG_S, collect, fit, judge, look_at_rejects, run
 from tests.support.teach_site import keep, taught
 
 # Every line that was ever shown, after each answer of the service.
@@ -32,7 +32,7 @@ def pattern_of(english: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-ENGLISH = [pattern_of(english) for english in service_sentences()["en"].values()]
+ENGLISH = [pattern_of(english) for english in sentences().values()]
 
 
 def is_english(line: str) -> bool:
@@ -48,11 +48,11 @@ def heard(tab: Tab) -> list[str]:
 
 def stopped(tab: Tab, picture: Path, place_yx: tuple[slice, slice]) -> None:
     """A part that is too bright in a place comes by, once more than before."""
-    before = tab.evaluate("document.querySelectorAll('#alarms li').length")
+    before = tab.evaluate("alarms[0]?.id ?? ''")
     bad_hwc = scene(50)
     bad_hwc[place_yx] = 250
     write_image(picture, bad_hwc)
-    tab.wait_for(f"document.querySelectorAll('#alarms li').length > {before}")
+    look_at_rejects(tab, f"alarms[0]?.id > {before!r}")
     picture.unlink()
     tab.wait_for("document.querySelector('#alarms li img').naturalWidth")
 
@@ -60,7 +60,7 @@ def stopped(tab: Tab, picture: Path, place_yx: tuple[slice, slice]) -> None:
 def test_english_would_be_heard() -> None:
     assert is_english("Fitted on 6 good pictures")
     assert is_english("camera: connected")
-    for text in service_sentences()["de"].values():
+    for text in sentences("de").values():
         assert not is_english(text), text
 
 

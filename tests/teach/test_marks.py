@@ -9,7 +9,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.progress import ignore
 from edgeseg.teach.alarms import Alarm, Alarms
 from edgeseg.teach.feedback import Author, Feedback, new_mark
-from edgeseg.teach.marks import Marks
+from edgeseg.teach.marks import Marks, SeenCard
 from edgeseg.teach.project import Project
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses
@@ -90,6 +90,15 @@ def test_an_operator_who_types_a_supervisors_name_changes_nothing(marks, project
         marks.withdraw(ID, by=own, of=boss)
     marks.withdraw(ID, by=own, of=own)
     assert said(project) == ("defect", True)
+
+
+@pytest.mark.parametrize("card", [{"id": "another", "part": ""}, {"id": ID, "part": "SN 2"}])
+def test_a_mark_of_another_card_than_the_one_that_was_pressed_is_refused(marks, project, card):
+    with refuses(UsageError, "mark_other_card", name=ID):
+        marks.mark(ID, "good", who="operator", name="Ann", card=SeenCard(**card))
+    assert Feedback(project.feedback).items() == []
+    marks.mark(ID, "good", who="operator", name="Ann", card=SeenCard(id=ID, part=ALARM.part))
+    assert said(project) == ("waiting", False)
 
 
 def test_a_supervisors_word_gone_the_operators_count_again(marks, project):

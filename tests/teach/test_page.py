@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgeseg.base.messages import Message
+from edgeseg.teach.marks import SeenCard
 from edgeseg.vision.images import write_image
 from tests.doubles.chromium import Browser
 from tests.doubles.fakes import wait
@@ -27,10 +28,11 @@ def test_every_tab_fits_its_screen_in_both_languages(
             tab.wait_for(f"!document.getElementById('{name}').hidden")
             if name == "judge":
                 tab.wait_for("document.querySelectorAll('#judge .cards li').length === 11")
+            elif name == "run":
+                tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
+                tab.wait_for("['part', 'held'].every(id => $(id + '-view').querySelector('img'))")
             else:
                 tab.wait_for("!document.getElementById('live').hidden")
-            if name == "run":
-                tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
             keep(tab, f"{name}-{size_wh[0]}-{language}", tmp_path)
             assert tab.evaluate("document.documentElement.scrollWidth") <= size_wh[0]
             cut = tab.evaluate(
@@ -45,9 +47,9 @@ def test_nothing_is_said_outside_the_table(site: Site) -> None:
     site.fill()
     site.fake.mark("alarm-002", "good", who="operator", name="Ann")
     tab = site.open("collect")
-    for table in ("TEXTS", "SENTENCES"):
-        marked = f"'⟦' + {table}.en[key] + '⟧'"
-        tab.evaluate(f"for (const key in {table}.de) {table}.de[key] = {marked}")
+    for part in ("texts", "sentences"):
+        english, german = f"LANGUAGES.en.{part}", f"LANGUAGES.de.{part}"
+        tab.evaluate(f"for (const key in {german}) {german}[key] = '⟦' + {english}[key] + '⟧'")
     tab.evaluate("speak('de')")
     outside = """(() => {
         const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
@@ -75,35 +77,36 @@ def test_nothing_is_said_outside_the_table(site: Site) -> None:
         assert times == []  # the time of an event is written by the browser
 
 
-def test_the_layout_does_not_jump_when_the_first_picture_comes(site: Site) -> None:
+@pytest.mark.parametrize("size_wh", [PHONE, DESK])
+def test_the_layout_does_not_jump_when_the_first_picture_comes(
+    site: Site, size_wh: tuple[int, int]
+) -> None:
     site.fake.camera_ok = False
-    for size_wh in (PHONE, DESK):
-        tab = site.open("run", size_wh)
-        boxes = (
-            "['stage', 'verdict', 'run'].map(id => JSON.stringify("
-            "document.getElementById(id).getBoundingClientRect()))"
-        )
-        tab.wait_for("document.getElementById('waiting').innerText === 'The camera is gone'")
-        before = tab.evaluate(boxes)
-        site.fake.camera_ok = True
-        tab.wait_for("document.getElementById('live').naturalWidth && !$('live').hidden")
-        assert tab.evaluate(boxes) == before
-        site.fake.camera_ok = False
+    tab = site.open("fit", size_wh)
+    boxes = "['stage', 'fit'].map(id => JSON.stringify($(id).getBoundingClientRect()))"
+    tab.wait_for("document.getElementById('waiting').innerText === 'The camera is gone'")
+    before = tab.evaluate(boxes)
+    site.fake.camera_ok = True
+    tab.wait_for("document.getElementById('live').naturalWidth && !$('live').hidden")
+    assert tab.evaluate(boxes) == before
 
 
 @pytest.mark.parametrize("size_wh", [PHONE, DESK])
-def test_the_layout_does_not_jump_when_alarms_come(site: Site, size_wh: tuple[int, int]) -> None:
+def test_the_layout_does_not_jump_when_parts_and_alarms_come(
+    site: Site, size_wh: tuple[int, int]
+) -> None:
     site.fill()
     alarms, site.fake.alarm_ids = site.fake.alarm_ids, []
     tab = site.open("run", size_wh)
-    tab.wait_for("!$('no-alarms').hidden && $('live').naturalWidth")
+    tab.wait_for("!$('no-alarms').hidden && $('part-view').querySelector('img')")
     tops = (
-        "['counters', 'alarms-card', 'learn-preview'].map("
+        "['part-card', 'held', 'counters', 'alarms-card', 'learn-preview'].map("
         "id => $(id).getBoundingClientRect().top + scrollY)"
     )
     before = tab.evaluate(tops)
-    site.fake.alarm_ids = alarms
+    site.fake.alarm_ids, site.fake.verdict = alarms, "defect"
     tab.wait_for("document.querySelectorAll('#alarms li').length === 3")
+    tab.wait_for("$('held-view').querySelector('img') && $('verdict').matches('.bad')")
     assert tab.evaluate(tops) == before
 
 
@@ -194,9 +197,12 @@ def test_run_shows_the_verdict_and_takes_marks(site: Site) -> None:
     tab.click("#run-start")
     tab.wait_for("$('verdict-word').innerText === '✓ GOOD'")
     assert tab.evaluate("parseFloat(getComputedStyle($('verdict-word')).fontSize)") > 150
+    assert tab.text("#verdict-part").startswith("SN 4711")
     site.fake.verdict = "defect"
     tab.wait_for("$('verdict-word').innerText === '✕ DEFECT' && $('verdict').matches('.bad')")
+    assert tab.text("#verdict-do") == "Take the part out"
     assert "1,240" in tab.text("#counters")
+    assert tab.text("#counters").startswith("Yield\n99.3 %")
     tab.click("#figures summary")
     tab.wait_for("$('figures').innerText.includes('12.4')")
     tab.click("#alarms li:first-child .actions button:nth-child(1)")
@@ -205,11 +211,13 @@ def test_run_shows_the_verdict_and_takes_marks(site: Site) -> None:
     tab.call("Input.insertText", text="Ann")
     tab.click("#alarms li:first-child .actions button:nth-child(1)")
     site.called("mark", "alarm-003", "good", "supervisor", "Ann")
+    assert site.fake.card == SeenCard(id="alarm-003", part="SN 003")
     tab.wait_for("$('alarms').innerText.includes('Marked: Was good (Ann, supervisor)')")
     tab.click("#alarms li:nth-child(2) .actions button:nth-child(3)")
     site.called("mark", "alarm-002", "ignore", "supervisor", "Ann")
-    site.fake.alarm_ids.insert(0, "alarm-004")
-    tab.wait_for("$('announced').innerText.startsWith('Alarm: DEFECT')")
+    tab.evaluate("window.confirm = () => true")
+    tab.click("#shift-begin")
+    site.called("begin_shift")
     tab.click("#run-stop")
     tab.wait_for("$('verdict-word').innerText === 'Stopped'")
 

@@ -1,18 +1,37 @@
-"""The page's files: one document, two languages, nothing said outside the table."""
+"""The page's files: one document, nothing said outside the languages' files."""
 
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from edgeseg.base.language_files import ENGLISH, languages
+from edgeseg.decision.doubt import DoubtKind
+from edgeseg.decision.judgement import Verdict
+from edgeseg.runtime import web
+from edgeseg.runtime.drift.watch import DRIFT_KINDS
+from edgeseg.runtime.events.codes import NO_INSPECTION, UNAPPROVED
+from edgeseg.runtime.web.page_files import PARTS, SHARED, STYLES, shared_text
+from edgeseg.runtime.web.page_sink import SCRIPTS as LIVE_SCRIPTS
 from edgeseg.runtime.web.routes import content_security_policy
 from edgeseg.teach import page_files
-from edgeseg.teach.page_files import SCRIPTS, page_html, text_of, texts
+from edgeseg.teach.page_files import SCRIPTS, page_html
 
 PAGE = Path(page_files.__file__).parent / "page"
-TABLE = texts()
-SOURCE = "\n".join([text_of("page.html"), *(text_of(name) for name in SCRIPTS)])
+WEB = Path(web.__file__).parent
+FILES = {
+    PAGE: {*SCRIPTS, "page.html", "style.css"},
+    WEB / "live": {*LIVE_SCRIPTS, "page.html", "style.css"},
+    WEB / "screen": {*SHARED, *STYLES, *(f"{part}.html" for part in PARTS)},
+}
+TEXTS = languages()[ENGLISH].texts
+SOURCE = "\n".join(
+    (folder / name).read_text(encoding="utf-8")
+    for folder, names in FILES.items()
+    for name in sorted(names)
+)
 # Keys that are put together from a word of the service, or from a name in the page.
 MADE = ("meter_", "kind_", "no_pictures_", "help_", "tool_", "shape_", "side_", "fit_")
 MADE += (
@@ -28,26 +47,19 @@ MADE += (
     "said_",
     "guard_",
     "golden_",
+    "do_",
+    "drift_",
+    "check_",
+    "rejects_new",
 )
-
-
-def test_languages_have_the_same_keys_and_places() -> None:
-    assert list(TABLE) == ["en", "de"]
-    assert list(TABLE["en"]) == list(TABLE["de"])
-    for key, text in TABLE["en"].items():
-        assert text.strip()
-        assert TABLE["de"][key].strip()
-        assert sorted(re.findall(r"{(\w+)}", text)) == sorted(
-            re.findall(r"{(\w+)}", TABLE["de"][key])
-        ), key
 
 
 def test_every_key_is_used_and_every_key_that_is_used_exists() -> None:
     named = set(re.findall(r'data-(?:text|label|alt)="(\w+)"', SOURCE))
     named |= set(re.findall(r'\bt\("(\w+)"', SOURCE))
-    assert named - {key for key in named if key.endswith("_")} <= set(TABLE["en"])
+    assert named - {key for key in named if key.endswith("_")} <= set(TEXTS)
     quoted = set(re.findall(r'"(\w+)"', SOURCE))
-    unused = [key for key in TABLE["en"] if key not in quoted and not key.startswith(MADE)]
+    unused = [key for key in TEXTS if key not in quoted and not key.startswith(MADE)]
     assert unused == []
 
 
@@ -70,9 +82,25 @@ class _Words(HTMLParser):
 
 
 def test_the_document_says_nothing_by_itself() -> None:
-    parser = _Words()
-    parser.feed(text_of("page.html"))
-    assert parser.words == []
+    for path in (PAGE / "page.html", WEB / "live/page.html"):
+        parser = _Words()
+        parser.feed(path.read_text(encoding="utf-8"))
+        assert [words for words in parser.words if words not in ("x1", "x3")] == [], path
+    for part in PARTS:
+        parser = _Words()
+        parser.feed(shared_text(f"{part}.html"))
+        assert parser.words == [], part
+
+
+def test_what_to_do_is_said_of_every_verdict_doubt_refusal_and_drift() -> None:
+    """The page puts these keys together from typed words."""
+    words = {*get_args(Verdict), NO_INSPECTION}
+    assert {f"verdict_{word}" for word in words} <= set(TEXTS)
+    words |= {kind.value for kind in DoubtKind} | {error.name.lower() for error in UNAPPROVED}
+    assert {f"do_{word}" for word in words} <= set(TEXTS)
+    assert {key for key in TEXTS if key.startswith("do_")} == {f"do_{word}" for word in words}
+    kinds = {kind for kind in DRIFT_KINDS if kind != "none"}
+    assert {f"drift_{kind}" for kind in kinds} <= set(TEXTS)
 
 
 def test_the_page_is_one_document_whose_own_script_alone_may_run() -> None:
@@ -92,14 +120,10 @@ def test_the_page_is_one_document_whose_own_script_alone_may_run() -> None:
     }
 
 
-def test_the_files_are_all_used_and_short() -> None:
-    assert {path.name for path in PAGE.iterdir()} == {
-        *SCRIPTS,
-        "page.html",
-        "style.css",
-        "texts.json",
-    }
-    for path in PAGE.iterdir():
+@pytest.mark.parametrize("folder", FILES)
+def test_the_files_are_all_used_and_short(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == FILES[folder]
+    for path in folder.iterdir():
         assert len(path.read_text().splitlines()) <= 400, path.name
 
 
@@ -111,7 +135,7 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(scheme: str) -> None:
-    light, dark = (text_of("style.css").split("color-scheme: dark")[at] for at in (0, 1))
+    light, dark = (shared_text("base.css").split("color-scheme: dark")[at] for at in (0, 1))
     found = re.findall(r"--([\w-]+): (#\w{6})", light if scheme == "light" else dark[:900])
     colours = dict(found)
     pairs = [("text", "page"), ("text", "card"), ("dim", "page"), ("dim", "card"), ("mark", "card")]

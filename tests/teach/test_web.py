@@ -24,6 +24,7 @@ OPERATORS = {
     "/teach/auto": ('{"mode": "parts"}', '{"mode": "always"}'),
     "/teach/upload?name=a.png&kind=good": ("picture", None),
     "/teach/mark": ('{"alarm": "alarm-001", "mark": "good", "name": "Ann"}', '{"mark": "good"}'),
+    "/shift": ('{"begin": true}', '{"begin": 1}'),
     "/teach/withdraw": (
         '{"alarm": "alarm-001", "name": "Ann", "of_who": "operator", "of_name": "Ann"}',
         '{"alarm": "alarm-001", "name": "Ann", "of_who": "owner", "of_name": "Ann"}',
@@ -61,7 +62,9 @@ READS = (
     "/teach/region",
     "/teach/judge",
     "/teach/maps/good-0001.png",
-    "/teach/alarms?after=alarm-001",
+    "/screen",
+    "/rejects?head=alarm-002",
+    "/parts/0000000000001-000001.jpg",
     "/teach/alarms/alarm-001?width=100",
     "/teach/marks",
     "/teach/history",
@@ -238,7 +241,10 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
     reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
     view = {"name": "good-0001.png", "size": [640, 480], "reference": reference}
-    assert site.read("/teach/region") == (200, {**region, "drawn_on": "", "view": view})
+    assert site.read("/teach/region") == (
+        200,
+        {**region, "drawn_on": "", "smallest": 0, "view": view},
+    )
 
 
 @pytest.mark.parametrize("address", ["/teach/mark", "/teach/withdraw", "/teach/learn"])
@@ -260,8 +266,8 @@ def test_lists_are_given_in_parts(site: Site) -> None:
     again = site.read(f"/teach/pictures/good?revision={whole['revision']}")[1]
     assert again == {"revision": whole["revision"], "unchanged": True}
     assert site.read("/teach/pictures/good?offset=1&most=5")[1]["items"] == []
-    assert len(site.read("/teach/alarms?most=2")[1]) == 2
-    assert len(site.read("/teach/alarms?most=-1")[1]) == 3  # no number: as many as there are
+    assert len(site.read("/rejects?most=2")[1]["items"]) == 2
+    assert len(site.read("/rejects?most=-1")[1]["items"]) == 3  # no number: as many as there are
 
 
 def test_keys_stand_beside_the_words_of_messages_and_change_nothing() -> None:

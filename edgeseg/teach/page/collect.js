@@ -58,6 +58,14 @@ function pictureCard(item) {
     kind: item.flags.length ? "flagged" : ""});
 }
 
+async function removePicture(name, place) {
+  const removed = await act("/teach/remove", {name}, place);
+  if (removed === undefined) return;
+  toast(t(removed.kind === "good" && state.model ? "removed_one" : "removed", {name}), async () => {
+    if (await act("/teach/restore", {name}, place)) toast(t("restored_one", {name}));
+  });
+}
+
 // A file's name as the project takes it: letters, digits, dots, dashes and underscores.
 const cleanName = name => (name.normalize("NFKD").replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._-]+/, "") || "picture").slice(-100);
 
@@ -115,7 +123,7 @@ function showEnough() {
 function showMeters() {
   $("meters").replaceChildren(...["focus", "light", "motion"].map(name => {
     const meter = (state.meters || {})[name] || {value: 0, word: ""};
-    const words = TEXTS[language]["meter_" + meter.word.replace(" ", "_")] ?? meter.word;
+    const words = LANGUAGES[language].texts["meter_" + meter.word.replace(" ", "_")] ?? meter.word;
     const bar = make("div", {className: ["sharp", "good", "still"].includes(meter.word) ? "bar" : "bar low", role: "meter", ariaLabel: t("meter_" + name)}, make("i"));
     bar.firstChild.style.width = Math.round(100 * meter.value) + "%";
     for (const [key, value] of [["min", 0], ["max", 100], ["now", Math.round(100 * meter.value)], ["text", words]])

@@ -98,7 +98,7 @@ async function showHistory() {
       const shown = value => Array.isArray(value) ? value.slice(0, 3).join(" + ") + (value.length > 3 ? " + …" : "") : typeof value === "number" ? few(value) : value;
       const text = flat(facts).filter(([, value]) => value !== null && value !== "" && value !== false && !(Array.isArray(value) && !value.length))
         .map(([name, value]) => `${name.replaceAll("_", " ")} ${shown(value)}`).join(", ");
-      const words = TEXTS[language]["event_" + event];
+      const words = LANGUAGES[language].texts["event_" + event];
       return make("li", {}, make("span", {className: "dim", textContent: clock(when) + " "}),
         words ? make("strong", {textContent: words}) : said("strong", String(event).replaceAll("_", " ")), said("span", text ? " · " + text : ""),
         ...["lost", "why"].map(name => line[name] ? make("span", {}, " · ", saidOf("span", line, name)) : null));
@@ -128,7 +128,7 @@ async function withdrawMark(alarm, one, place) {
   const of = one ? {of_who: one.who, of_name: one.name} : {};
   if (!await act("/teach/withdraw", {alarm, name, ...of}, place)) return;
   toast(t("withdrawn", {name: alarm}));
-  marksAsked = alarmsAsked = 0;
+  marksAsked = rejectsAsked = 0;
   preview = null;
   showPreview();
   await showMarks();

@@ -15,6 +15,7 @@ function openTab(name, {focus = false} = {}) {
   if (location.hash !== "#" + name) history.replaceState(null, "", "#" + name);
   showStage();
   if (state) show();
+  askScreen();
 }
 TABS.forEach((name, index) => {
   $("tab-" + name).onclick = () => openTab(name);
@@ -69,7 +70,7 @@ function speak(name) {
   language = name;
   kept("language", name);
   applyTexts();
-  if (state) { picturesKey = judgedKey = ""; alarmsAsked = historyAsked = marksAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); }
+  if (state) { picturesKey = judgedKey = ""; historyAsked = marksAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); showScreenAgain(); }
 }
 $("language").onchange = () => speak($("language").value);
 onPress($("unlock"), async () => {
@@ -87,9 +88,8 @@ $("unlock-form").onsubmit = async event => {
   } catch (error) { return complain($("unlock-box"), t("no_answer")); }
 };
 $("unlock-cancel").onclick = () => $("unlock-box").close();
-$("large-close").onclick = () => $("large").close();
-$("large").onclick = event => { if (event.target === $("large")) $("large").close(); };
 addEventListener("hashchange", () => { if (TABS.includes(location.hash.slice(1))) openTab(location.hash.slice(1)); });
-document.onvisibilitychange = () => { showStage(); poll(); };
+document.onvisibilitychange = () => { showStage(); poll(); askScreen(); };
 applyTexts();
 poll();
+askScreen();

@@ -1,18 +1,12 @@
 // Shapes over the camera's picture: drawing, choosing and moving them by mouse, finger and keys.
-const SVG = "http://www.w3.org/2000/svg", NEAR = 16;  // pixels of the screen
-let drawn = {roi: null, ignore: [], locate: "none", drawn_on: ""}, draft = [], chosen = null, size = [640, 480], drag = null;
+const NEAR = 16;  // pixels of the screen
+let drawn = {roi: null, ignore: [], locate: "none", drawn_on: "", smallest: 0}, draft = [], chosen = null, size = [640, 480], drag = null;
 
 const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").slice(0, 4).map(Number) : null;
 let anglesWanted = "";  // of a mark that is still to be drawn
 const anglesOf = region => anchorOf(region) ? region.locate.match(/,angles=.*/)?.[0] || "" : anglesWanted;
 const tool = () => document.querySelector("input[name=tool]:checked").value;
 const clamp = (value, low, high) => Math.round(Math.max(low, Math.min(high, value)));
-
-function draw(tag, attributes) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
 
 function measureDrawing() {  // the camera's own pixels, however large its picture is shown
   const camera = state && state.camera, drawnOn = referencePicture();

@@ -1,5 +1,5 @@
 // The camera's picture, which keeps its place and its size whether or not there is one.
-const LIVE_TABS = ["collect", "region", "fit", "run"];
+const LIVE_TABS = ["collect", "region", "fit"];
 let shownLive = "", held = true;
 
 function showStage() {
@@ -7,7 +7,6 @@ function showStage() {
   const still = tab === "region" && (held || inspecting() || Boolean(referencePicture()));
   const source = !wanted ? "" : still ? stillPicture() : "/teach/live.mjpg";
   $("stage").hidden = !LIVE_TABS.includes(tab);
-  $("stage").classList.toggle("free", tab === "run");
   $("drawing").toggleAttribute("hidden", tab !== "region");
   if (source === shownLive) return;
   shownLive = source;
@@ -55,3 +54,4 @@ jobs.push(() => {
   showStage();
   if (shownLive && $("live").naturalWidth) showLive();  // not every browser says that a stream has begun
 });
+reconnected.push(showStage);

@@ -110,6 +110,8 @@ def page_port() -> int:
     """Of a page whose stream runs; what its button records has no frames."""
     from urllib.parse import urlsplit
 
+    from edgeseg.runtime.sinks.counters import Counters
+    from edgeseg.runtime.sinks.shift_times import ShiftTimes
     from edgeseg.runtime.sinks.video import Recorder
     from edgeseg.runtime.web.page_sink import PageSink
     from tests.doubles.fakes import BrightnessSession
@@ -122,6 +124,7 @@ def page_port() -> int:
     page = PageSink(
         metadata=rig.session.metadata,
         view=rig.pipeline,
+        counters=Counters(None, times=ShiftTimes(), on_error=note),
         on_error=note,
         host="127.0.0.1",
         port=0,

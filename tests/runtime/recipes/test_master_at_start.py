@@ -81,9 +81,9 @@ def test_a_start_is_held_until_the_part_has_passed(folder: Path, gate: Gate) -> 
         assert not status.trigger_ready
         assert inspect(rig) == ("other", "no_inspection")
         assert rig.results[-1].reason == MASTER_WANTED
-        page = rig.run.sink(PageSink).state(source_index=0, after=0)
-        assert page["unapproved"]
-        assert page["station"]["reason"] == MASTER_WANTED
+        page = rig.run.sink(PageSink)
+        assert page.screen()["halt"] == {"why": "check_failed", "reason": MASTER_WANTED}
+        assert page.state(source_index=0, after=0)["station"]["reason"] == MASTER_WANTED
         gate.opened.set()
         assert ended(rig) == Check.PASSED
         assert inspect(rig) == ("other", "good")

@@ -107,14 +107,14 @@ def test_no_output_says_good_until_there_is_an_approved_model_again(
         # Programs run one after the other: those for good frames have ended when this one runs.
         rig.wait(lambda: (folder / "none").exists(), "the program for parts without one")
         (folder / "good").unlink()
-        before, state = verdicts_of(rig), page_of(rig).state(source_index=0, after=0)
+        before, screen = verdicts_of(rig), page_of(rig).screen()
         rig.wait(lambda: len(rig.results) > seen + 15, "more of them")
         after = verdicts_of(rig)
         assert after["good"] == before["good"]
         assert after["no_inspection"] > before["no_inspection"] > 0
         assert (before["blocked"], after["blocked"]) == (1, 1)
-        assert state["sources"][0]["verdict"] == "no_inspection"
-        assert state["unapproved"] is True
+        assert screen["part"]["verdict"] == "no_inspection"
+        assert screen["halt"]["why"] in ("check_failed", "unknown_job")
         assert {result.verdict for result in rig.results[seen:]} == {"no_inspection"}
         rig.wait(lambda: posted and posted[-1]["verdict"] == "no_inspection", "the webhook")
         blocked_at = len(rig.results)
@@ -152,10 +152,10 @@ def test_a_triggered_line_that_is_blocked_does_not_show_its_last_good_part(folde
         event = rig.station.trigger(origin="test")
         rig.wait(lambda: not rig.station.waits_for(event.trigger_id), "a result")
         page = page_of(rig)
-        shown = lambda: page.state(source_index=0, after=0)["sources"][0]["verdict"]  # noqa: E731
-        rig.wait(lambda: shown() == "good", "the part on the page")
+        rig.wait(lambda: page.screen()["part"] is not None, "the part on the page")
+        assert (page.screen()["part"]["verdict"], page.screen()["halt"]) == ("good", None)
         rig.station.load_job(99)
-        assert shown() == "no_inspection"
+        assert page.screen()["halt"] == {"why": "unknown_job", "reason": "there is no job 99"}
         assert page.state(source_index=0, after=0)["station"]["reason"] == "there is no job 99"
 
 

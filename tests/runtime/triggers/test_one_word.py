@@ -93,7 +93,7 @@ def test_a_block_between_judging_and_reporting_is_in_every_output(
     assert (event["verdict"], event["error"]) == ("no_inspection", error.name.lower())
     assert event["alarm"]
     assert rig.pipeline.snapshot().sources[0].verdicts == {"no_inspection": len(frames)}
-    assert page.state(source_index=0, after=0)["sources"][0]["verdict"] == "no_inspection"
+    assert page.screen()["part"]["verdict"] == "no_inspection"
     assert counters.counts.total.all.good == 0
     assert counters.counts.total.all.parts == len(frames)
 

@@ -1,109 +1,18 @@
-"""The page in a real browser: what a person would see, on a desk and on a phone."""
+"""The page of a stream in a real browser: what a person would see, on a desk and on a phone."""
 
-import os
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from edgeseg.decision.prediction import Region
-from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.events.codes import Check
-from edgeseg.runtime.station.station import Station
-from edgeseg.runtime.web.page_sink import PageSink
+from tests.doubles.axe import serious_findings
 from tests.doubles.chromium import Browser
-from tests.support.brightness_model import brightness_metadata
-from tests.support.scored_frames import THRESHOLD, FakeView, make_result, passing_part
+from tests.support.live_site import DESK, HALL, PHONE, TOLD, Run, keep, line, speaking
+from tests.support.scored_frames import THRESHOLD
 
 TOKEN = "a-token-of-the-test-0123456789"
-PHONE, DESK = (390, 844), (1400, 1000)
-ODD = "one good part in 80 looks this odd"
-
-
-class FakeRecorder:
-    active = False
-
-    def start(self) -> None:
-        self.active = True
-
-    def stop(self) -> None:
-        self.active = False
-
-
-class Run:
-    """A page with a thread that scores a frame every few milliseconds, as a pipeline would."""
-
-    def __init__(self, *, sources: int = 1, token: str | None = None) -> None:
-        self.view, self.recorder = FakeView(sources), FakeRecorder()
-        self.view.names[0] = "camera <b>0</b>"  # a name is text, never markup
-        self.view.alarm = True
-        self.distance, self.errors = 100.0, []
-        self.station = Station()
-        metadata = replace(brightness_metadata(), name="bottle")
-        self.drift = DriftSink(
-            metadata,
-            window=32,
-            publish=lambda change: self.page.on_event(change),
-        )
-        self.page = PageSink(
-            metadata=metadata,
-            view=self.view,
-            on_error=lambda name, text: self.errors.append((name, text)),
-            host="127.0.0.1",
-            port=0,
-            stale_after_s=10.0,
-            token=token,
-            title="Line 3",
-            drift=self.drift,
-            recorder=self.recorder,
-            station=self.station,
-            recipes=("bottle",),
-        )
-        self.paused, self._round, self._stop = False, threading.Lock(), threading.Event()
-        self._sources = sources
-        self._thread = threading.Thread(target=self._score)
-        self._thread.start()
-
-    def _score(self) -> None:
-        region = Region(box_xywh=(20, 10, 12, 9), area_px=80, peak=20.0)
-        heat_hw = np.zeros((32, 32), np.float32)
-        heat_hw[8:14, 10:18] = 20.0
-        index = 0
-        while not self._stop.wait(0.01):
-            with self._round:
-                if self.paused:
-                    continue
-                bad = index % 50 == 49
-                for source in range(self._sources):
-                    result = make_result(
-                        score=20.0 if bad else 5.0,
-                        p_value=0.0125,
-                        frame_hwc=passing_part(index),
-                        map_hw=heat_hw if bad else None,
-                        grid_hw=np.full((4, 6), self.distance, np.float32),
-                        regions=(region,) if bad else (),
-                        alarm_started=bad,
-                        source_index=source,
-                        frame_index=index,
-                    )
-                    self.drift.on_frame(result)
-                    self.page.on_frame(result)
-                self.view.last_scored_s = time.monotonic()
-                index += 1
-
-    def pause(self, *, last_scored_s: float) -> None:
-        """Score nothing more, as if the last frame was scored then."""
-        with self._round:  # no round is under way
-            self.paused, self.view.last_scored_s = True, last_scored_s
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self.page.close()
 
 
 @pytest.fixture
@@ -113,105 +22,107 @@ def run() -> Iterator[Run]:
     started.close()
 
 
-def _keep(browser_tab, name: str, tmp_path: Path) -> None:
-    """Save a picture where EDGESEG_SCREENSHOTS says, for people to judge."""
-    folder = Path(os.environ.get("EDGESEG_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    browser_tab.screenshot(folder / f"{name}.png")
-
-
-@pytest.mark.parametrize(("size_wh", "dark"), [(DESK, False), (PHONE, False), (PHONE, True)])
-def test_shows_everything_without_sideways_scrolling(
-    browser: Browser, run: Run, size_wh: tuple[int, int], dark: bool, tmp_path: Path
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize(("size_wh", "dark"), [(DESK, False), (PHONE, True), (HALL, True)])
+def test_shows_everything_and_nothing_serious_is_found(
+    browser: Browser, run: Run, size_wh: tuple[int, int], dark: bool, language: str, tmp_path: Path
 ) -> None:
-    tab = browser.open(run.page.url, size_wh=size_wh, dark=dark)
-    tab.wait_for("document.documentElement.dataset.ready")
+    tab = browser.open(run.page.url, size_wh=size_wh, dark=dark, first=speaking(language))
+    tab.wait_for(TOLD)
     # Real pictures: the frame of 64x48 enlarged by whole factors.
-    tab.wait_for("document.getElementById('picture').naturalWidth === 512")
-    tab.wait_for("document.querySelector('#alarm-list img')?.naturalWidth === 448")
-    tab.wait_for("document.getElementById('drift-picture').naturalWidth === 64")
+    tab.wait_for("$('part-view').querySelector('img').naturalWidth === 512")
+    tab.wait_for("$('held-view').querySelector('img')?.naturalWidth === 512")
+    tab.wait_for("document.querySelector('#alarms img')?.naturalWidth === 448")
+    keep(tab, f"stream-{size_wh[0]}-{language}", tmp_path)
+    tab.click("#figures summary")
+    tab.wait_for("$('drift-picture').naturalWidth === 64 && $('event-list').children.length")
     text = tab.evaluate("document.body.innerText")
-    for part in ("Line 3", "onnxruntime cpu", "12.3", "29.8", "overwritten", "PRO 0.950", ODD):
+    for part in ("Line 3", "onnxruntime cpu", "PRO 0", "camera <b>0</b>", "overwritten"):
         assert part in text
-    assert "camera <b>0</b>" in text
-    assert tab.evaluate("document.getElementById('threshold').textContent") == "10.0"
+    assert ("Take the part out" if language == "en" else "Teil aussortieren") in text
     assert tab.evaluate("document.documentElement.scrollWidth") <= size_wh[0]
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('button, .pill, #verdict-word, #verdict-do')].filter(e =>"
+        " e.getClientRects().length && e.scrollWidth > e.clientWidth + 1 && e.clientWidth)"
+        ".map(e => e.outerHTML.slice(0, 99))"
+    )
+    assert cut == []
     background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(16, 19, 23)" if dark else "rgb(243, 244, 246)")
-    _keep(tab, f"page-{size_wh[0]}{'-dark' if dark else ''}", tmp_path)
+    run.pause(last_scored_s=time.monotonic())  # what is looked at stands still
+    assert serious_findings(tab) == []
     assert browser.problems() == []
-    tab.call("Page.close")
+    tab.close()
+
+
+def test_the_verdict_is_read_from_three_metres_and_the_rest_without_scrolling(
+    browser: Browser, run: Run
+) -> None:
+    tab = browser.open(run.page.url, size_wh=HALL)
+    tab.wait_for(TOLD)
+    assert tab.evaluate("parseFloat(getComputedStyle($('verdict-word')).fontSize)") > 180
+    for place in ("verdict", "part-view", "held", "shift"):
+        assert tab.evaluate(f"$('{place}').getBoundingClientRect().bottom") <= HALL[1], place
+    tab.close()
 
 
 def test_chart_draws_scores_and_threshold(browser: Browser, run: Run) -> None:
     tab = browser.open(run.page.url, size_wh=DESK)
+    tab.wait_for(TOLD)
+    tab.click("#figures summary")
     tab.wait_for("scores.some(point => point[2]) && scores.length > 4")
-    drawn = """(() => { const c = document.getElementById('chart'), seen = new Set();
+    drawn = """(() => { drawScores(); const c = $('chart'), seen = new Set();
         const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
         for (let i = 0; i < data.length; i += 4)
             if (data[i + 3] === 255) seen.add([data[i], data[i + 1], data[i + 2]].join());
         return [...seen]; })()"""
     colours = tab.evaluate(drawn)
-    assert "31,111,235" in colours  # --mark: the line
-    assert "207,34,46" in colours  # --bad: defects and the threshold
+    assert "26,95,208" in colours  # --mark: the line
+    assert "192,28,40" in colours  # --bad: defects and the threshold
     assert max(point[1] for point in tab.evaluate("scores")) == 20.0 > THRESHOLD
-    tab.call("Page.close")
+    tab.close()
 
 
 def test_record_button_starts_and_stops(browser: Browser, run: Run) -> None:
     tab = browser.open(run.page.url, size_wh=PHONE)
-    tab.wait_for("!document.getElementById('record').hidden")
+    tab.wait_for("!$('record').hidden")
     for expected in (True, False):
-        tab.evaluate("document.getElementById('record').click()")
-        tab.wait_for(f"document.getElementById('record').ariaPressed === '{str(expected).lower()}'")
+        tab.evaluate("$('record').click()")
+        tab.wait_for(f"$('record').ariaPressed === '{str(expected).lower()}'")
         assert run.recorder.active is expected
     tab.call("Page.close")
 
 
 def test_drift_is_announced(browser: Browser, run: Run, tmp_path: Path) -> None:
     tab = browser.open(run.page.url, size_wh=PHONE)
-    tab.wait_for("document.getElementById('drift-level').textContent === 'none'")
+    tab.wait_for(TOLD)
+    tab.click("#figures summary")
     lost = "{...state.sources[0].drift, level: 'lost', message: 'not known: the camera is lost'}"
-    texts = "['drift-level', 'drift-message'].map(id => document.getElementById(id).textContent)"
-    assert tab.evaluate(f"(showDrift({lost}), {texts})") == [
-        "not known",
-        "Not known: the camera is lost.",
-    ]
+    said = f"(showDrift({lost}), [$('drift-body').hidden, $('drift-message').textContent])"
+    assert tab.evaluate(said) == [True, "Not known: the camera is lost"]
     # Only what has been seen good can be told from what is seen now.
     tab.wait_for("state.sources[0].drift.brightness !== null")
+    assert tab.evaluate("$('notice').textContent") == ""
     run.distance = 130.0
-    tab.wait_for("document.getElementById('drift-level').classList.contains('warn')")
-    moved = "Drift: the camera or the parts have moved; check"
-    tab.wait_for(f"document.getElementById('banner').textContent.startsWith('{moved}')")
-    tab.wait_for("document.getElementById('event-list').innerText.includes('drift warning')")
-    _keep(tab, "page-drift", tmp_path)
+    tab.wait_for("$('notice').textContent.startsWith('The camera or the parts have moved: check')")
+    tab.wait_for("$('event-list').innerText.includes('drift warning')")
+    keep(tab, "stream-drift", tmp_path)
     run.distance = 100.0
-    tab.wait_for("document.getElementById('drift-level').textContent === 'none'")
-    tab.call("Page.close")
+    tab.wait_for("$('notice').textContent === ''")
+    tab.close()
 
 
 def test_says_when_frames_stop_and_recovers(browser: Browser, run: Run) -> None:
     tab = browser.open(run.page.url, size_wh=DESK)
-    tab.wait_for("document.getElementById('status').textContent === 'live'")
+    tab.wait_for("$('status').textContent === 'running'")
     run.pause(last_scored_s=time.monotonic() - 60)
-    tab.wait_for("document.getElementById('banner').textContent.startsWith('No frame scored')")
+    tab.wait_for("$('notice').textContent.startsWith('No part for 60 s')")
+    assert tab.evaluate("$('screen').matches('.old')")
     run.paused = False
-    tab.wait_for("document.getElementById('status').textContent === 'live'")
+    tab.wait_for("$('status').textContent === 'running' && !$('screen').matches('.old')")
     run.view.connected = False
-    tab.wait_for("document.getElementById('status').textContent === 'camera lost'")
-    tab.call("Page.close")
-
-
-@pytest.mark.parametrize(("peak", "shown"), [(11.0, "DEFECT (minor)"), (20.0, "DEFECT (major)")])
-def test_a_defect_says_how_bad_it_is(browser: Browser, run: Run, peak: float, shown: str) -> None:
-    region = Region(box_xywh=(20, 10, 4, 4), area_px=12, peak=peak)  # small: the peak decides
-    run.pause(last_scored_s=time.monotonic())
-    run.page.on_frame(make_result(score=20.0, regions=(region,)))
-    tab = browser.open(run.page.url, size_wh=PHONE)
-    tab.wait_for(f"document.getElementById('verdict').textContent === '{shown}'")
-    run.page.on_frame(make_result(score=5.0, regions=(region,)))  # what is good has no grade
-    tab.wait_for("document.getElementById('verdict').textContent === 'GOOD'")
-    tab.call("Page.close")
+    tab.wait_for("$('status').textContent === 'no camera' && $('screen').matches('.old')")
+    tab.close()
 
 
 def test_a_station_without_an_approved_model_shows_no_good_part(
@@ -221,36 +132,37 @@ def test_a_station_without_an_approved_model_shows_no_good_part(
     station.start()
     station.attach_check(lambda: asked.append(True) or station.begin_check() is None)
     tab = browser.open(run.page.url, size_wh=PHONE)
-    tab.wait_for("document.getElementById('check').textContent === 'Check'")
+    tab.wait_for("$('check').textContent === 'Check' && $('part-view').querySelector('img')")
     tab.evaluate("window.confirm = () => true")
-    tab.evaluate("document.getElementById('check').click()")
-    tab.wait_for("document.getElementById('check').textContent === 'Checking …'")
+    tab.click("#check")
+    tab.wait_for("$('check').textContent === 'Checking …'")
     station.set_check(Check.FAILED, "good/1.png: judged defect")
-    tab.wait_for("document.getElementById('check').textContent === 'Check failed'")
-    tab.wait_for("document.getElementById('verdict').textContent === 'NO INSPECTION'")
-    shown = tab.evaluate("document.getElementById('banner').textContent")
-    assert shown == "No inspection: good/1.png: judged defect."
+    tab.wait_for("$('check').textContent === 'Check failed'")
+    tab.wait_for("$('verdict-word').textContent === '! NOT INSPECTED'")
+    assert tab.text("#verdict-do").startswith("Golden check not passed: let no part pass")
+    other = "whatToDo({why: 'timeout', verdict: 'no_inspection'})"
+    assert tab.evaluate(other) == "Nothing is inspected: let no part pass"
+    assert not tab.evaluate("$('part-view').querySelector('img')")  # nor the picture of a part
+    tab.wait_for("$('notice').textContent.includes('good/1.png: judged defect')")
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    _keep(tab, "page-no-inspection", tmp_path)
+    keep(tab, "stream-no-inspection", tmp_path)
     station.set_check(Check.PASSED)
-    tab.wait_for("document.getElementById('check').textContent === 'Check ✓'")
-    tab.wait_for("document.getElementById('verdict').textContent !== 'NO INSPECTION'")
+    tab.wait_for("$('check').textContent === 'Check ✓'")
+    tab.wait_for("['✓ GOOD', '✕ DEFECT'].includes($('verdict-word').textContent)")
     assert asked == [True]
-    tab.call("Page.close")
+    tab.close()
 
 
-def test_two_sources_have_tabs(browser: Browser) -> None:
-    run = Run(sources=2)
-    try:
+def test_two_sources_have_a_screen_each(browser: Browser) -> None:
+    with line(browser, sources=2) as run:
         tab = browser.open(run.page.url, size_wh=PHONE)
-        tab.wait_for("document.querySelectorAll('#tabs button').length === 2")
-        tab.evaluate("document.querySelectorAll('#tabs button')[1].click()")
-        tab.wait_for("document.getElementById('where').textContent.startsWith('camera 1')")
-        tab.wait_for("document.getElementById('picture').src.includes('source=1')")
-        tab.wait_for("document.getElementById('picture').naturalWidth === 512")
-        tab.call("Page.close")
-    finally:
-        run.close()
+        tab.wait_for("document.querySelectorAll('#sources button').length === 2")
+        tab.wait_for(TOLD)
+        assert not tab.evaluate("$('part-view').dataset.part.endsWith('-1')")
+        tab.click("#sources button:nth-child(2)")
+        tab.wait_for("$('part-view').dataset.part.endsWith('-1')")
+        tab.wait_for("$('verdict').dataset.part.endsWith('-1')")
+        tab.close()
 
 
 def test_token_opens_the_page_and_leaves_the_address_bar(browser: Browser) -> None:
@@ -262,12 +174,11 @@ def test_token_opens_the_page_and_leaves_the_address_bar(browser: Browser) -> No
         tab.evaluate("document.querySelector('form').submit()")
         tab.wait_for("location.pathname === '/login' && document.querySelector('form')")
         tab.call("Page.navigate", url=f"{run.page.url}?token={TOKEN}")
-        tab.wait_for("document.documentElement.dataset.ready")
+        tab.wait_for(TOLD)
         assert tab.evaluate("location.search") == ""
-        tab.wait_for("document.getElementById('picture').naturalWidth === 512")
         everything = tab.evaluate("document.documentElement.outerHTML + document.cookie")
         assert TOKEN not in everything
-        tab.call("Page.close")
+        tab.close()
     finally:
         run.close()
 

@@ -78,11 +78,7 @@ def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
     assert state["errors"] == {"events": 3}
     assert state["accuracy"][0]["pro"] == 0.95
     source = state["sources"][0]
-    assert (source["score"], source["verdict"], source["dropped"]) == (
-        5.5,
-        "good",
-        {"overwritten": 100},
-    )
+    assert source["dropped"] == {"overwritten": 100}
     assert source["drift"]["level"] == "unseen"
     assert source["drift"]["message"] == "not yet known: 0 of 200 frames"
     assert "ratio_hw" not in source["drift"]
@@ -94,37 +90,25 @@ def test_state_holds_the_numbers_of_the_run(site: Site) -> None:
 
 def test_how_odd_a_part_is_in_words(site: Site) -> None:
     site.page.on_frame(make_result(score=5.5))
-    unknown = site.state()["sources"][0]
+    unknown = site.screen()["part"]
     assert (unknown["p_value"], unknown["oddness"]) == (None, None)
-    odd = make_result(score=20.0, alarm_started=True, p_value=0.0125)
+    odd = make_result(score=20.0, alarm_started=True, p_value=0.0125, frame_index=1)
     site.page.on_frame(odd)
-    wait(lambda: bool(site.state()["alarms"]), "the alarm is listed")
-    state = site.state()
+    wait(lambda: bool(site.rejects()["items"]), "the reject is listed")
+    wait(lambda: site.screen()["part"]["id"] == odd.key, "the newest part")
     words = "one good part in 80 looks this odd"
-    assert (state["sources"][0]["p_value"], state["sources"][0]["oddness"]) == (0.0125, words)
-    assert state["alarms"][0]["oddness"] == words
+    part = site.screen()["part"]
+    assert (part["p_value"], part["oddness"]) == (0.0125, words)
+    assert part["oddness_said"]["values"] == {"n": 80}
+    assert site.rejects()["items"][0]["oddness"] == words
 
 
 def test_an_invalid_score_is_null_not_nan(site: Site) -> None:
     site.page.on_frame(make_result(score=math.nan, alarm_started=True))
-    state = site.state()
-    assert state["sources"][0]["score"] is None
-    assert state["scores"][0][1:] == [None, True]
+    assert site.screen()["part"]["score"] is None
+    assert site.screen()["held"]["verdict"] == "invalid"
+    assert site.state()["scores"][0][1:] == [None, True]
     assert json.loads(site.ask("/events")[2])[0]["score"] is None
-
-
-def test_alarms_keep_their_pictures(site: Site) -> None:
-    for index in range(30):
-        site.page.on_frame(make_result(score=20.0, alarm_started=True, frame_index=index))
-        wait(lambda index=index: len(site.state()["alarms"]) >= min(24, index + 1), "no card")
-    alarms = site.state()["alarms"]
-    assert len(alarms) == 24
-    wait(lambda: site.state()["alarms"][0]["frame_index"] == 29, "the last alarm comes first")
-    status, headers, jpeg = site.ask(site.state()["alarms"][0]["picture"])
-    assert (status, headers["Content-Type"], jpeg[:2]) == (200, "image/jpeg", b"\xff\xd8")
-    assert site.ask("/alarms/1.jpg")[0] == 404  # forgotten
-    for path in ("/alarms/../1.jpg", "/alarms/x.jpg", "/alarms/99999999999.jpg"):
-        assert site.ask(path)[0] == 404
 
 
 def test_events_are_numbered_and_can_be_continued(site: Site) -> None:
@@ -243,6 +227,7 @@ def test_a_taken_port_is_named(site: Site) -> None:
         PageSink(
             metadata=brightness_metadata(),
             view=site.view,
+            counters=site.counters,
             on_error=lambda name, text: None,
             host="127.0.0.1",
             port=site.port,

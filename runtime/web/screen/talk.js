@@ -1,6 +1,7 @@
 // Questions and actions, and where a person is told what came of them.
 let connected = true, state = null;
 const jobs = [];  // run after every new state
+const reconnected = [];  // run when the server answers again
 
 class Refusal extends Error {  // its words, and their language
   constructor(words, lang = language) { super(words); this.lang = lang; }
@@ -60,7 +61,7 @@ function setConnected(yes) {
   if (yes === connected) return;
   connected = yes;
   $("offline").hidden = yes;
-  if (yes) showStage();
+  if (yes) for (const job of reconnected) job();
 }
 
 // A button that cannot be pressed twice while its action is under way.
@@ -95,12 +96,14 @@ function frameOf(marked) {
   return svg;
 }
 
-function enlarge(source, text, marked) {
+function enlarge(address, text, marked) {
   $("large-frame").replaceChildren($("large-picture"), ...[frameOf(marked)].filter(Boolean));
-  $("large-picture").src = source;
+  $("large-picture").src = address;
   $("large-text").textContent = text;
   $("large").showModal();
 }
+$("large-close").onclick = () => $("large").close();
+$("large").onclick = event => { if (event.target === $("large")) $("large").close(); };
 
 // A card: a picture that can be enlarged, lines about it, buttons.
 function card({picture, large, title, marked, lines = [], flags = [], actions = [], kind = ""}) {
@@ -120,10 +123,26 @@ function card({picture, large, title, marked, lines = [], flags = [], actions = 
 
 const isSupervisor = () => state !== null && state.role === "supervisor";
 
-async function removePicture(name, place) {
-  const removed = await act("/teach/remove", {name}, place);
-  if (removed === undefined) return;
-  toast(t(removed.kind === "good" && state.model ? "removed_one" : "removed", {name}), async () => {
-    if (await act("/teach/restore", {name}, place)) toast(t("restored_one", {name}));
-  });
+for (const input of document.querySelectorAll(".person")) {  // who is at the page, wherever that is said
+  input.value = kept("person") || "";
+  input.oninput = () => {
+    for (const other of document.querySelectorAll(".person")) if (other !== input) other.value = input.value;
+    kept("person", input.value.trim());
+  };
+}
+const personName = () => $("person").value.trim();
+
+function flat(figures, before = "") {  // {"latency": {"p50": 3}} as "latency p50": 3
+  return Object.entries(figures || {}).flatMap(([name, value]) => value !== null && typeof value === "object" && !Array.isArray(value)
+    ? flat(value, before + name + " ") : [[before + name, value]]);
+}
+
+// Milliseconds of each stage, and what else is known by name.
+function showTable(place, stages, others) {
+  const sides = ["p50", "p95", "p99", "max"], words = name => name.replaceAll("_", " ");
+  place.querySelector("table").replaceChildren(make("tr", {}, make("th", {scope: "col", textContent: t("stages_ms")}), ...sides.map(side => said("th", side))),
+    ...Object.entries(stages || {}).map(([name, stage]) => make("tr", {}, said("th", words(name)), ...sides.map(side => make("td", {textContent: few(stage[side])})))));
+  const facts = flat(others).filter(([, value]) => value != null && value !== "");
+  place.querySelector("dl").replaceChildren(...facts.flatMap(([name, value]) => [said("dt", words(name)),
+    make("dd", {className: "said", textContent: typeof value === "number" ? few(value) : String(value)})]));
 }

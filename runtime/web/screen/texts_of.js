@@ -1,4 +1,4 @@
-// What the page says: TEXTS by language and key, and how numbers and times are written.
+// What the page says: LANGUAGES by code, each with its texts and sentences by key, and how numbers and times are written.
 const $ = id => document.getElementById(id);
 
 function kept(key, value) {  // a browser may forbid to remember; then nothing is remembered
@@ -10,10 +10,10 @@ function kept(key, value) {  // a browser may forbid to remember; then nothing i
 }
 
 let language = kept("language") || (navigator.language || "en").slice(0, 2);
-if (!TEXTS[language]) language = "en";
+if (!LANGUAGES[language]) language = "en";
 
 function t(key, values = {}) {
-  return TEXTS[language][key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+  return LANGUAGES[language].texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
 const number = (value, digits = 0) => value == null || !Number.isFinite(value) ? "–"
@@ -28,11 +28,15 @@ function clock(when) {
   return time.toLocaleString(language, today ? {timeStyle: "medium"} : {dateStyle: "short", timeStyle: "short"});
 }
 
+const languageOptions = () => Object.entries(LANGUAGES).map(([code, {name, short}]) =>
+  make("option", {value: code, lang: code, className: "said", textContent: short, title: name}));
+
 function applyTexts() {
   document.documentElement.lang = language;
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = t(element.dataset.text);
   for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", t(element.dataset.label));
   for (const element of document.querySelectorAll("[data-alt]")) element.alt = t(element.dataset.alt);
+  if (!$("language").options.length) $("language").append(...languageOptions());
   $("language").value = language;
 }
 
@@ -45,7 +49,7 @@ function spoken(facts, name = "sentence") {
   return key ? [phrase(key), language] : [sentence(facts[name]), "en"];
 }
 function phrase({key, values}) {
-  return SENTENCES[language][key].replace(/\{(\w+)(?::\.?(\d*)g)?\}/g, (whole, name, digits) => {
+  return LANGUAGES[language].sentences[key].replace(/\{(\w+)(?::\.?(\d*)g)?\}/g, (whole, name, digits) => {
     const value = values[name];
     if (Number.isInteger(value)) return number(value);
     if (typeof value === "number") return few(value, Math.min(digits || 3, 3));
@@ -67,6 +71,13 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+function draw(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
 // What the service says comes from outside the table, and may be English.
 const said = (tag, text, kind = "", lang = "en") => make(tag, {className: ("said " + kind).trim(), lang, textContent: text});
 function saidOf(tag, facts, name) {
@@ -77,6 +88,8 @@ function saidOf(tag, facts, name) {
 // Elements whose item has not changed stay, so that a focus and a picture stay too.
 function showList(list, items, keyOf, build) {
   const before = new Map([...list.children].map(element => [element.dataset.key, element]));
+  const held = list.contains(document.activeElement) ? document.activeElement : null, at = held?.closest("li");
+  const press = at ? [...at.querySelectorAll("button")].indexOf(held) : -1, heldKey = at?.dataset.key;
   list.replaceChildren(...items.map(item => {
     const key = String(keyOf(item)), signature = language + JSON.stringify(item), old = before.get(key);
     if (old && old.signature === signature) return old;
@@ -85,4 +98,6 @@ function showList(list, items, keyOf, build) {
     element.signature = signature;
     return element;
   }));
+  if (press >= 0 && !list.contains(document.activeElement))  // whoever was there is there again
+    [...list.children].find(element => element.dataset.key === heldKey)?.querySelectorAll("button")[press]?.focus();
 }
