@@ -64,7 +64,7 @@ def drop_asked(project: Project) -> None:
     shutil.rmtree(asked_folder(project), ignore_errors=True)
 
 
-def asked(project: Project) -> tuple[Sample, ...]:
+def asked_defects(project: Project) -> tuple[Sample, ...]:
     """Return the missed defects that are asked for."""
     return _samples(asked_folder(project))
 
