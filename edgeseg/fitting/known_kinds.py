@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Setting
 from edgeseg.base.packed import PackedArray
+from edgeseg.data.known_defects import UNNAMED_KIND
 from edgeseg.data.samples import Sample, load_batches
 from edgeseg.decision.explain import cells_of, core_of
 from edgeseg.decision.kinds import KnownKinds, Severity, unit_rows, vote
@@ -34,7 +35,7 @@ def learn_kinds(
     severity = dict(options.severity)
     names = tuple(sorted({str(sample.kind) for sample in options.known}))
     _check_severity(severity, names)
-    if not options.known:
+    if not options.known or names == (UNNAMED_KIND,):
         return None
     if config.tiling is not None or config.geometry.several is not None:
         options.tell(Message("kinds_none"))
