@@ -25,7 +25,8 @@ from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.open_data import Data, Folder, open_data
+from edgeseg.data.open_data import Data, Folder, KnownData, open_data, open_known
+from edgeseg.decision.explain import with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
@@ -141,6 +142,14 @@ class Model:
         input_hwc = resized_hwc if channels == "rgb" else resized_hwc[:, :, ::-1]
         input_hwc = paint_ignored(np.ascontiguousarray(input_hwc), config.geometry)
         prediction = self._score(input_hwc, view.inside(config.grid_hw))
+        if config.tiling is None:
+            prediction = with_explanation(
+                prediction,
+                input_hwc,
+                grid_hw=config.grid_hw,
+                kinds=self.artefact.kinds,
+                reasons=self.artefact.reasons,
+            )
         return replace(prediction, appearance=appearance_of(input_hwc))
 
     def evaluate(
@@ -358,6 +367,8 @@ def fit(
     fold: int | None = None,
     group_by: str | None = None,
     variants: bool = False,
+    known: KnownData | None = None,
+    smallest: int | None = None,
     options: FitOptions | None = None,
 ) -> Model:
     """Fit a model on pictures of good parts alone, and choose its threshold.
@@ -387,6 +398,12 @@ def fit(
         near-copies are found by the pictures. Several pictures of one part count once.
     variants: whether the folders inside that of the good pictures are variants of the product. Each
         gets a mean of its own, and a prediction names the one that it shows.
+    known: defects to learn from: a folder of folders by kind (with masks or outlines beside the
+        pictures, if there are any), pictures, or {kind: pictures}. Good parts are stopped as seldom
+        as without them. `info["known"]` tells what they taught; it is absent if that is nothing.
+    smallest: the side of the smallest defect that matters, in pixels of the pictures. One that no
+        pixel of the input shows is refused; `options.note` is told whether it covers a cell, and
+        how many planted spots of that size are found.
     options: FitOptions with the rest: FitOptions(note=print) tells what is going on, max_bad=3
         skips up to three unreadable files, weights="file.pth" names other weights.
 
@@ -401,22 +418,30 @@ def fit(
     config = settings.with_options({k: v for k, v in given.items() if v is not None})
     config = replace(config, geometry=_geometry(config.geometry, roi, ignore, locate))
     options = options or FitOptions()
+    if smallest is not None:
+        options = replace(options, smallest=smallest)
     if group_by is not None:
         options = replace(options, group_by=GroupBy(text=group_by))
     if out is not None:
         check_artefact_name(Path(out))
         check_writable(Path(out))
-    with open_data(
-        data,
-        size_hw=config.image_hw if config.geometry == PLAIN else None,
-        channels=channels,
-        layout=layout,
-        fold=fold,
-        seed=config.seed,
-        variants=variants,
-    ) as dataset:
+    size = config.image_hw if config.geometry == PLAIN and not options.smallest else None
+    with (
+        open_data(
+            data,
+            size_hw=size,
+            channels=channels,
+            layout=layout,
+            fold=fold,
+            seed=config.seed,
+            variants=variants,
+        ) as dataset,
+        open_known(known, size_hw=size, channels=channels) as defects,
+    ):
         if variants:
             check_opened(dataset)
+        if known is not None:
+            options = replace(options, known=defects)
         model = Model(fit_artefact(dataset, config, options))
     if out is not None:
         model.save(out)

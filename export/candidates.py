@@ -207,7 +207,7 @@ class Trial:
         self, probe: ModelProto, artefact: Artefact, outputs: tuple[str, ...]
     ) -> Iterator[dict[str, Callable[[], Run]]]:
         """Open a graph with other outputs, which states the same precision as the file will."""
-        metadata = self._metadata(artefact, outputs=artefact.head().outputs)
+        metadata = self._metadata(artefact, outputs=artefact.outputs)
         set_metadata(probe, metadata)
         with self.save(probe) as path:
             yield backend_runs(

@@ -23,7 +23,7 @@ from edgeseg.modelfile.versions import Change, replacing
 from edgeseg.runtime.backends.onnx_properties import graph_sha256
 
 OPSET = 18  # reductions take their axes as inputs; every compiler we target reads it
-GRIDS = ("grid", "map_grid")  # outputs that can be left out
+GRIDS = ("grid", "map_grid", "apart")  # outputs that can be left out
 # The names of the buffers that only a quadratic form reads, so that passes can find its node: the
 # score's, and the map's own.
 FACTOR, MAP_FACTOR = "factor", "map_factor"

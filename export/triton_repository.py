@@ -56,7 +56,8 @@ def triton_config(metadata: ModelMetadata, *, name: str) -> str:
     height, width = metadata.size_hw
     frame_nhwc = ([] if batched else [high]) + [height, width, 3]
     cells = list(metadata.grid_hw)
-    shapes = {"map": [height, width], "grid": cells, "map_grid": cells}  # others: one value
+    apart = [cells[0] * cells[1], metadata.k]
+    shapes = {"map": [height, width], "grid": cells, "map_grid": cells, "apart": apart}
     whole = ("variant",)
     outputs = [
         _tensor(

@@ -30,6 +30,8 @@ from edgeseg.data.datasets import Dataset
 from edgeseg.decision.metrics import auroc
 
 COUNTS = (1, 3, 5, 10)
+MAIN = ("none", "directions (ships)")  # ways that are tried on all draws
+_OTHERS_AT, _OTHER_DRAWS = 5, 2  # known defects and draws on which the others are
 _LOW = 0.8  # recall below which a kind has something to gain
 
 
@@ -97,8 +99,10 @@ def _try_ways(
 ) -> Iterator[KindTrial]:
     good, defective = trials.kinds == "good", trials.kinds != "good"
     for name, way in WAYS.items():
-        rows = []
-        for places in chosen:
+        main, rows = name in MAIN, []
+        if not main and known != _OTHERS_AT:
+            continue
+        for places in chosen if main else chosen[:_OTHER_DRAWS]:
             scores = list(before) if name == "none" else way(trials, places)
             alarms, halves = alarms_of(scores, rate=config.false_alarm_rate)
             held = np.ones(len(alarms), np.bool_)
@@ -145,6 +149,8 @@ def summary(trials: Sequence[KindTrial]) -> Iterator[KnownRow]:
                 for each in trials
                 if (each.known, each.kind == PLANTED, each.way) == (known, planted, way)
             ]
+            if not own:
+                continue
             pairs = [(usual[each.category, each.kind, each.known], each) for each in own]
             low = [(old, new) for old, new in pairs if old.same < _LOW]
             high = [new.same for old, new in pairs if old.same >= _LOW]

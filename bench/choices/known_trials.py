@@ -28,6 +28,7 @@ from edgeseg.fitting.known_learning import (
     HotCells,
     hot_cells,
     learn_directions,
+    learn_from_others,
     sum_cells,
     whitened_cells,
 )
@@ -40,6 +41,9 @@ PLANTED = "planted"  # the kind of copies of good images with a planted defect
 _COPIES = 30  # of them
 _BANDS = (0, 6, 12, 24, 48, 96)  # of coordinates, sorted by variance
 _TOP = 10
+
+
+Scores = tuple[NDArray[np.float64], NDArray[np.float64]]  # of good images, and of test images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +112,9 @@ class Trials:
         for row in good.rows:
             windows.add_(whole, space.inputs(row[None]), images=1)
         pooled, order = windows.pool_moments(whole), permutation(count, config.seed)
-        head = self._head(pooled)
-        self.looks = Looks.of(head, tests.rows)
-        self.defects, self.means = self._defects(head)
+        self.head = self._head(pooled)
+        self.looks = Looks.of(self.head, tests.rows)
+        self.defects, self.means = self._defects(self.head)
         self.folds = []
         for number in range(config.folds):
             places = sorted(order[number :: config.folds])
@@ -137,6 +141,19 @@ class Trials:
         pairs = list(zip(self.known.rows, self.known.marked, strict=True))
         found = [hot_cells(head, row, marked) for row, marked in pairs]
         return found, np.stack([each.mean for each in found]).astype(np.float32)
+
+    def looks_at(self, place: int) -> Looks:
+        """Return what the model of all good images says of a known defect."""
+        if place >= len(self.kinds):
+            return Looks.of(self.head, self.known.rows[place : place + 1])
+        own = slice(place, place + 1)
+        looks = self.looks
+        return Looks(d2=looks.d2[own], cells=looks.cells[own], bands=looks.bands[own])
+
+    @cached_property
+    def plain(self) -> Scores:
+        """The scores by good parts alone."""
+        return _score(self, lambda looks, *_: _top(looks.d2), ())
 
     @cached_property
     def whole(self) -> HotCells:
@@ -175,13 +192,12 @@ def _planted(
     )
 
 
-Scores = tuple[NDArray[np.float64], NDArray[np.float64]]  # of good images, and of test images
 Way = Callable[[Trials, Sequence[int]], list[Scores]]  # several: each has its share of the rate
 
 
 def _top(d2: Maps) -> NDArray[np.float64]:
     distances = np.sqrt(np.maximum(d2, 0.0))
-    return np.asarray(np.sort(distances, axis=1)[:, -_TOP:].mean(axis=1), np.float64)
+    return np.asarray(np.partition(distances, -_TOP, axis=1)[:, -_TOP:].mean(axis=1), np.float64)
 
 
 def _score(
@@ -202,18 +218,30 @@ def _score(
 
 def none(trials: Trials, _: Sequence[int]) -> list[Scores]:
     """Score by good parts alone."""
-    return [_score(trials, lambda looks, *_: _top(looks.d2), ())]
+    return [trials.plain]
 
 
 def directions(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
-    """Score by the directions that the product learns."""
+    """Score by the directions that the product learns, unless they find fewer known defects."""
 
     def score(
         looks: Looks, good: HotCells, defects: list[HotCells], _: Maps
     ) -> NDArray[np.float64]:
         return _mix(looks, learn_directions(good, sum_cells(defects)))
 
-    return [_score(trials, score, chosen)]
+    learned = _score(trials, score, chosen)
+    return [learned] if _finds_as_many(trials, chosen, learned[0]) else none(trials, ())
+
+
+def _finds_as_many(trials: Trials, chosen: Sequence[int], good: NDArray[np.float64]) -> bool:
+    """Tell whether what the others teach finds as many known defects as good parts alone do."""
+    rate, found = trials.space.config.false_alarm_rate, np.zeros(2, np.int64)
+    plain, after = (_threshold(scores, rate) for scores in (none(trials, ())[0][0], good))
+    taught = learn_from_others(trials.whole, [trials.defects[place] for place in chosen])
+    for place, known in zip(chosen, taught, strict=True):
+        own = trials.looks_at(place)
+        found += _top(own.d2)[0] > plain, _mix(own, known)[0] > after
+    return bool(found[1] >= found[0])
 
 
 def fisher(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
@@ -277,7 +305,7 @@ def similarity(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
     def like(looks: Looks, _: object, __: object, means: Maps) -> NDArray[np.float64]:
         axis = means.mean(axis=0)
         along = looks.cells @ (axis / np.linalg.norm(axis))
-        highest = np.sort(along, axis=1)[:, -_TOP:].mean(axis=1)
+        highest = np.partition(along, -_TOP, axis=1)[:, -_TOP:].mean(axis=1)
         return np.asarray(np.exp(highest.astype(np.float64) / 10))  # a tail is one of logarithms
 
     return [*none(trials, chosen), _score(trials, like, chosen)]

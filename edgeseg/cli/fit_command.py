@@ -27,6 +27,7 @@ from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
 from edgeseg.cli.needs import FITTING, check_fit_needs
 from edgeseg.data.known_defects import read_known_defects
 from edgeseg.data.layouts import find_folder
+from edgeseg.decision.kinds import read_severity
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 
@@ -77,9 +78,17 @@ class FitWishes:
     )
     known: Path | None = typed(
         None,
-        "Folder of known defects, in folders by kind; a mask beside a picture is 001_mask.png, an "
-        "outline 001.json (labelme).",
+        "Folder of known defects to learn from, in folders by kind: more like them are found, for "
+        "as many alarms, and named by their kind. A mask beside a picture is 001_mask.png, an outline "
+        "001.json (labelme).",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
+        group=THRESHOLD,
+    )
+    severity: tuple[str, ...] = typed(
+        (),
+        "Severity of every region of a known kind, such as scratch=minor; may be repeated. Other "
+        "regions are as severe as they are strong and large.",
+        metavar="KIND=minor|major",
         group=THRESHOLD,
     )
     keep_moments: bool = typed(
@@ -93,6 +102,14 @@ class FitWishes:
         "threshold on; the fit does not see them. 0: none.",
         kind=click.IntRange(0),
         group=THRESHOLD,
+    )
+    smallest: int | None = typed(
+        None,
+        "Side of the smallest defect that matters, in pixels of the camera, such as 12. Before the "
+        "fit it says whether the model can see it, and afterwards how many planted spots of that "
+        "size are found.",
+        kind=click.IntRange(2),
+        group=LOOK,
     )
     report: Path | None = typed(
         None,
@@ -155,6 +172,8 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     edgeseg fit photos/good --out part.edgeseg --false-alarm-rate 0.005
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
+    edgeseg fit photos/good --out part.edgeseg --known defects
+    edgeseg fit photos/good --out part.edgeseg --smallest 12
     edgeseg fit photos/good --out part.edgeseg --robust
     edgeseg fit photos/colours --out part.edgeseg --variants
     edgeseg fit photos/good --out part.edgeseg --graph lite1.onnx
@@ -170,9 +189,11 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             robust=wishes.robust,
             anomalies=_defects(wishes.anomalies),
             known=() if wishes.known is None else read_known_defects(wishes.known),
+            severity=tuple(map(read_severity, wishes.severity)),
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,
+            smallest=wishes.smallest,
             closing=not wishes.every,
             report=wishes.report,
             graph=wishes.backbone_graph,

@@ -11,6 +11,7 @@ from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
 from edgeseg.data.samples import Sample
+from edgeseg.decision.kinds import Severity
 from edgeseg.fitting.options import FitOptions
 from edgeseg.fitting.process_group import ProcessGroup
 
@@ -32,7 +33,9 @@ class FitJob:
     keep_moments: bool
     group: ProcessGroup
     known: tuple[Sample, ...] = ()  # defects to learn from
+    severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them
     planted: int = FitOptions.planted
+    smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
     report: Path | None = None  # a folder for the same, with pictures
     graph: Path | None = None  # of a backbone, to go through instead of torch
@@ -57,8 +60,10 @@ class FitJob:
             keep_moments=self.keep_moments,
             anomalies=self.anomalies,
             known=self.known,
+            severity=self.severity,
             group=self.group,
             planted=self.planted,
+            smallest=self.smallest,
             graph=self.graph,
         )
 

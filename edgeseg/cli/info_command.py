@@ -10,6 +10,10 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.files import size_text
 from edgeseg.base.messages import Setting
 from edgeseg.base.options import PATH, json_option, trust_option
+from edgeseg.base.plain import record
+from edgeseg.decision.explain import explained_facts
+from edgeseg.decision.kinds import KnownKinds
+from edgeseg.decision.why import Reasons
 from edgeseg.modelfile.header import calibration_facts, read_artefact_file
 from edgeseg.modelfile.metadata import MODEL_SUFFIXES
 from edgeseg.modelfile.seal import HASH_STATE
@@ -72,7 +76,10 @@ def artefact_facts(model: Path) -> dict[str, Any]:
     """Read what is shown of a fitted model."""
     header = read_artefact_file(model).header
     words = {"method": calibration_facts(header).method}
-    return header | {
+    reasons = record(Reasons, header["reasons"]) if "reasons" in header else None
+    kinds = record(KnownKinds, header["kinds"]) if "kinds" in header else None
+    shown = header | explained_facts(reasons, kinds)
+    return shown | {
         "calibration": header["calibration"] | words,
         "size_bytes": model.stat().st_size,
         "hash": HASH_STATE,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.options import PATH, listeners, quiet_option, trust_option
+from edgeseg.base.options import PATH, command_line, listeners, quiet_option, trust_option
+from edgeseg.base.progress import Note
 from edgeseg.cli.needs import check_needs
 from edgeseg.cli.teach_command import follow, open_service
 from edgeseg.modelfile.signature import note_stale
@@ -33,6 +34,13 @@ _WHERE = {
     show_default=True,
     help="What is learned: alarms that were marked as good, or as places to ignore.",
 )
+@click.option(
+    "--missed",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Learn from these missed defects, in folders by kind, instead of marks: as --known of "
+    "`edgeseg fit`.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what it would learn, and change nothing.")
 @click.option(
     "--rollback", is_flag=True, help="Go back to the version before, instead of learning."
@@ -49,6 +57,7 @@ _WHERE = {
 def learn(
     folder: Path,
     origin: str,
+    missed: Path | None,
     dry_run: bool,
     rollback: bool,
     force: bool,
@@ -65,17 +74,21 @@ def learn(
     version must get the golden pictures right; a station that runs swaps it in between two frames.
     One that loses more of the planted defects that are found now than the project's may_lose is
     refused: another supervisor confirms it on the page, or --force does it here.
+    Missed defects are learned by a fit on the good pictures, and every later fit knows them too.
     With --trust it goes on from a recipe that is signed, and the new version waits for a signature.
 
     \b
     edgeseg learn line3 --from feedback --dry-run
     edgeseg learn line3 --from feedback
+    edgeseg learn line3 --missed missed
     edgeseg learn line3 --marks
     edgeseg learn line3 --withdraw 1763391600000-000120
     edgeseg learn line3 --rollback
     """
     wishes = {"--dry-run": dry_run, "--rollback": rollback, "--force": force, "--marks": marks}
     named = [name for name, wish in {**wishes, "--withdraw": withdraw is not None}.items() if wish]
+    if missed is not None:
+        named += ["--missed"] * (rollback or marks or withdraw is not None)
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: they do different things; leave one out")
 
@@ -93,20 +106,33 @@ def learn(
         if marks or withdraw is not None:
             click.echo("\n".join(_marks_lines(service, withdraw)))
             return
-        preview = service.learn_preview()
-        if preview["state"] == "running":
-            follow(service, "learn", note=note)
-            preview = service.learn_preview()
-        click.echo("\n".join(preview_lines(preview)))
-        if dry_run:
-            note(f"nothing was changed; do it with: edgeseg learn {folder}")
-            return
-        if preview["loss"] is not None and preview["loss"]["asks"] and not force:
-            note(f"if the parts are really good: edgeseg learn {folder} --force")
-        service.learn(who="supervisor", of=preview["of"], force=force)
+        if missed is not None:
+            service.ask_for_missed(missed)
+        try:
+            given = () if missed is None else ("--missed", missed)
+            again = command_line("learn", folder, *given)
+            _learn(service, again, dry_run=dry_run, force=force, note=note)
+        finally:
+            service.drop_missed()
+        if not dry_run:
+            note_stale(project.recipe / "model.onnx", note)
+            note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
+
+
+def _learn(service: "TeachService", again: str, *, dry_run: bool, force: bool, note: Note) -> None:
+    """Show what would be learned, and learn it; `again` is the command that does."""
+    preview = service.learn_preview()
+    if preview["state"] == "running":
         follow(service, "learn", note=note)
-        note_stale(project.recipe / "model.onnx", note)
-        note(f"wrote {project.recipe}; go back with: edgeseg learn {folder} --rollback")
+        preview = service.learn_preview()
+    click.echo("\n".join(preview_lines(preview)))
+    if dry_run:
+        note(f"nothing was changed; do it with: {again}")
+        return
+    if preview["loss"] is not None and preview["loss"]["asks"] and not force:
+        note(f"if the parts are really good: {again} --force")
+    service.learn(who="supervisor", of=preview["of"], force=force)
+    follow(service, "learn", note=note)
 
 
 def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,6 +50,7 @@ from edgeseg.vision.picture_kinds import Colour, PictureKinds, is_grey
 from edgeseg.vision.picture_names import PictureNames
 from edgeseg.vision.unreadable import unreadable_error
 
+OPTIONAL = ("variant", "parts", "kind", "why")  # columns where a picture has them
 COLUMNS = ("path", "score", "threshold", "p_value", "verdict", "regions", "error")
 
 
@@ -114,7 +115,9 @@ class PredictionRow:
         odd = "" if self.oddness is None else f", {self.oddness}"
         named = "" if self.variant is None else f"{self.variant}, "
         verdict = f"{named}{self.verdict}{why}{self._counted}"
-        return f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
+        told = None if self.verdict == "good" or not self.regions else self.regions[0].explanation
+        line = f"{self.path}: {verdict}, {score}{odd} (threshold {self.threshold:.3f})"
+        return f"{line}: {told}" if told else line
 
     @property
     def _counted(self) -> str:
@@ -134,7 +137,7 @@ class PredictionRow:
             "p_value": self.p_value,
             "verdict": self.verdict,
             "anomalous": is_alarming(self.verdict),
-            "regions": [asdict(region) | {"peak": finite(region.peak)} for region in self.regions],
+            "regions": [_region_facts(region) for region in self.regions],
         }
         facts |= parts_facts(self.parts)
         if self.variant is not None:
@@ -148,7 +151,7 @@ class PredictionRow:
         return facts
 
     def cells(self) -> list[Any]:
-        """Cells in the order of COLUMNS, and the variant; regions are x y width height.
+        """Cells in the order of COLUMNS and OPTIONAL; regions are x y width height.
 
         Parts are written as JSON, which a table has no other place for.
         """
@@ -156,7 +159,29 @@ class PredictionRow:
         numbers = [self.score, self.threshold, self.p_value]
         why, parts = self.error or self.doubt, parts_facts(self.parts).get("parts")
         shown = None if parts is None else json.dumps(parts, allow_nan=False)
-        return [self.path, *numbers, self.verdict, boxes, why, self.variant, shown]
+        cells = [self.path, *numbers, self.verdict, boxes, why, self.variant, shown]
+        return [*cells, self.kind, self.why]
+
+    @property
+    def kind(self) -> str | None:
+        """What the strongest region is like; None where the model knows no kinds."""
+        kind = self.regions[0].kind if self.regions else None
+        return None if kind is None else str(kind.words)
+
+    @property
+    def why(self) -> str | None:
+        """Why the strongest region is odd; None where the model does not tell it."""
+        why = self.regions[0].why if self.regions else None
+        return None if why is None else str(why.words)
+
+
+def _region_facts(region: Region) -> dict[str, Any]:
+    return {
+        "box_xywh": region.box_xywh,
+        "area_px": region.area_px,
+        "peak": finite(region.peak),
+        **region.explanation_facts(),
+    }
 
 
 class Drawings:
@@ -320,10 +345,10 @@ def _print_rows(
 def _csv(rows: Sequence[PredictionRow]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    named, parts = (any(getattr(row, name) for row in rows) for name in ("variant", "parts"))
-    columns = (*COLUMNS, *("variant",) * named, *("parts",) * parts)
+    given = [name for name in OPTIONAL if any(getattr(row, name) for row in rows)]
+    columns = (*COLUMNS, *given)
     table.writerow(columns)
-    every = (*COLUMNS, "variant", "parts")
+    every = (*COLUMNS, *OPTIONAL)
     table.writerows(
         [cell for name, cell in zip(every, row.cells(), strict=True) if name in columns]
         for row in rows

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +13,15 @@ from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.messages import Setting
 from edgeseg.data.datasets import Dataset, open_dataset
+from edgeseg.data.known_defects import UNNAMED_KIND, read_known_defects
+from edgeseg.data.samples import Sample
 from edgeseg.vision.frames import Channels, Picture, each_picture, frame_of
 from edgeseg.vision.images import resize_image, write_image
 
 Folder = str | os.PathLike[str]
 Data = Folder | Iterable[Picture]
+# Known defects: a folder of folders by kind, pictures of one kind, or {kind: pictures}.
+KnownData = Folder | Iterable[Picture] | Mapping[str, Iterable[Picture]]
 
 
 @contextmanager
@@ -61,3 +65,32 @@ def open_data(
         # The folder's own name is random, and the same images should give the same file.
         dataset = open_dataset(folder, layout="folder")
         yield replace(dataset, name="part", resized=resized)
+
+
+@contextmanager
+def open_known(
+    known: KnownData | None, *, size_hw: tuple[int, int] | None, channels: Channels = "rgb"
+) -> Iterator[tuple[Sample, ...]]:
+    """Yield samples of known defects, some of them made of arrays for as long as the context lasts.
+
+    Without a size arrays stay as they are.
+    """
+    if known is None or isinstance(known, str | os.PathLike):
+        yield () if known is None else read_known_defects(Path(known))
+        return
+    kinds = known if isinstance(known, Mapping) else {UNNAMED_KIND: known}
+    samples: list[Sample] = []
+    with temporary_folder(Path(tempfile.gettempdir()), name="edgeseg") as folder:
+        for kind, pictures in kinds.items():
+            for picture in each_picture(pictures):
+                path = Path(picture) if isinstance(picture, str | os.PathLike) else None
+                if path is None:
+                    name = f"known defect {len(samples) + 1}"
+                    image_hwc, order = frame_of(picture, channels, name=name)
+                    image_hwc = image_hwc if size_hw is None else resize_image(image_hwc, size_hw)
+                    path = folder / f"{len(samples):08}.png"
+                    write_image(path, image_hwc if order == "rgb" else image_hwc[:, :, ::-1])
+                samples.append(Sample(image=path, label=1, kind=kind))
+        if not samples:
+            raise DatasetError("no known defects were given; expected at least one, or none")
+        yield tuple(samples)

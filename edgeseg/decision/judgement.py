@@ -13,6 +13,7 @@ from edgeseg.base.messages import Message
 from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt, DoubtKind, doubt_on
 from edgeseg.decision.foreign import map_floor
+from edgeseg.decision.kinds import Severity
 from edgeseg.decision.operating_point import oddness, p_value
 from edgeseg.decision.prediction import (
     Prediction,
@@ -95,13 +96,17 @@ def is_alarming(verdict: str) -> bool:
     return verdict not in ("good", "unsure")
 
 
-Severity = Literal["minor", "major"]
 MAJOR_PEAK = 2.0  # times the pixel threshold: from here on a region is major
 MAJOR_SHARE = 0.01  # of the picture that is looked at: as large a region is major too
 
 
 def severity_of(region: Region, *, pixel_threshold: float, picture_px: int) -> Severity:
-    """Rate a region by its peak and its area; one that is not a number is major."""
+    """Rate a region by its kind where that has a severity, else by its peak and its area.
+
+    One that is not a number is major.
+    """
+    if region.kind is not None and region.kind.severity is not None and region.peak == region.peak:
+        return region.kind.severity
     strong = not region.peak < MAJOR_PEAK * pixel_threshold
     return "major" if strong or region.area_px >= MAJOR_SHARE * picture_px else "minor"
 
@@ -149,7 +154,12 @@ def marked_regions(
     """
     marked_hw = mark_pixels(prediction, verdict, pixel_threshold)
     return regions_of(
-        prediction.map_hw, marked_hw, size_hw=view.shown_hw, view=view, min_area=min_area
+        prediction.map_hw,
+        marked_hw,
+        size_hw=view.shown_hw,
+        view=view,
+        min_area=min_area,
+        describe=prediction.describe,
     )
 
 
@@ -266,7 +276,8 @@ def judge(
     verdict = verdict_on(score, thresholds, map_hw=map_hw, found=found, appearance=appearance)
     invalid = invalid_kind(score, thresholds, map_hw=map_hw, appearance=appearance)
     marked_hw = mark_pixels(prediction, verdict, thresholds.pixel)
-    regions, _ = regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view)
+    describe = prediction.describe
+    regions, _ = regions_of(map_hw, marked_hw, size_hw=view.shown_hw, view=view, describe=describe)
     return JudgedPrediction(
         map_hw=view.over_frame(map_hw),
         score=score,

@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
+from edgeseg.base.plain import JsonObject
 from edgeseg.decision.foreign import no_floors
+from edgeseg.decision.prediction import above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +32,12 @@ class PlantedScores:
     def count(self) -> int:
         """The number of copies."""
         return len(self.kinds)
+
+
+def spots_found(facts: JsonObject, threshold: float) -> Message:
+    """Say how many planted spots of the smallest size a threshold finds."""
+    scores = np.asarray(facts["scores"], np.float32)
+    if not scores.size:
+        return Message("smallest_untried", n=facts["px"])
+    found = int(np.count_nonzero(above(scores, threshold)))
+    return Message("smallest_found", n=found, n_all=int(scores.size), n_px=facts["px"])

@@ -6,7 +6,7 @@ Everywhere a value at the threshold is good, and a value that is not a number is
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeseg.base.messages import Message
+from edgeseg.decision.kinds import KindGuess
+from edgeseg.decision.why import Why
 from edgeseg.vision.appearance import Appearance
 from edgeseg.vision.geometry import View
 from edgeseg.vision.tiles import Tiling
 
 MAX_REGIONS = 32  # a frame of noise must not become an event of a megabyte
+# A region of the map (H, W) to the kind that it is like, and why it is odd.
+Describe = Callable[[NDArray[np.bool_]], tuple[KindGuess | None, Why | None]]
 _AROUND_PEAK = 0.9  # of the highest value: how far the place reaches that raised an alarm
 
 
@@ -45,6 +50,21 @@ class Region:
     box_xywh: tuple[int, int, int, int]
     area_px: int
     peak: float  # highest value of the map in it; NaN if one is no number
+    kind: KindGuess | None = None  # None: the model knows no kinds
+    why: Why | None = None  # None: the model does not say why
+
+    @property
+    def explanation(self) -> Message | None:
+        """The kind and the reason in words; None where the model tells neither."""
+        words = [told.words for told in (self.kind, self.why) if told is not None]
+        if len(words) < 2:
+            return next(iter(words), None)
+        return Message("kind_and_why", kind=words[0], why=words[1])
+
+    def explanation_facts(self) -> dict[str, object]:
+        """Return kind and reason as plain values; nothing where the model does not tell them."""
+        kind = {} if self.kind is None else self.kind.facts()
+        return kind if self.why is None else {**kind, "why": self.why.facts()}
 
     def shift(self, right: int, down: int) -> "Region":
         """Return the region in a larger picture that this one is a part of."""
@@ -64,6 +84,8 @@ class Prediction:
     raised_hw: NDArray[np.bool_] | None = None  # (H, W): of tiles, place_of_score of the worst one
     variant: str | None = None  # of the product that it shows; None: the model has one product
     of_parts: tuple["Prediction", ...] = ()  # of a picture of several: each that is judged
+    apart_pk: NDArray[np.float32] | None = None  # (P, k): cells minus the mean of their place
+    describe: Describe | None = None  # of its regions, while it is judged
 
     @property
     def shown_hw(self) -> NDArray[np.float32] | None:
@@ -125,6 +147,7 @@ def regions_of(
     size_hw: tuple[int, int],
     view: View | None = None,
     min_area: float = 0.0,
+    describe: Describe | None = None,
 ) -> tuple[tuple[Region, ...], int]:
     """Return the connected regions of the marked pixels of at least `min_area`, and their number.
 
@@ -157,7 +180,9 @@ def regions_of(
             right = min(size_hw[1], math.ceil((x + w) * scale_x))
             bottom = min(size_hw[0], math.ceil((y + h) * scale_y))
             box = (left, top, right - left, bottom - top)
-        regions.append(Region(box_xywh=box, area_px=int(areas[label]), peak=float(peaks[label])))
+        kind, why = (None, None) if describe is None else describe(labels_hw == label)
+        peak, area = float(peaks[label]), int(areas[label])
+        regions.append(Region(box_xywh=box, area_px=area, peak=peak, kind=kind, why=why))
     return tuple(regions), len(large)
 
 

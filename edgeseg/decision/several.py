@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.decision.doubt import Doubt, DoubtKind, doubt_on
+from edgeseg.decision.explain import without_explanation
 from edgeseg.decision.judgement import (
     Areas,
     JudgedFrame,
@@ -119,7 +120,7 @@ def judge_picture(
     return JudgedPrediction(
         map_hw=whole.map_hw,
         score=whole.score,
-        of_parts=whole.of_parts,
+        of_parts=tuple(map(without_explanation, whole.of_parts)),
         marked_hw=judged.marked_hw,
         threshold=thresholds.score,
         pixel_threshold=thresholds.pixel,

@@ -69,6 +69,7 @@ class Collected:
     prints: set[int] = field(default_factory=set)  # of the images behind the moments
     census: Census = field(default_factory=Census)  # of what this process has decoded
     planted: PlantedPictures | None = None  # None: none were asked for
+    spots: PlantedPictures | None = None  # of the smallest size that matters; None: not said
 
 
 def parts_of(out: Path) -> Path:

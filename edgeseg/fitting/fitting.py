@@ -9,7 +9,7 @@ settings, weights, W, factors, moments, threshold -> artefact                 mo
 """
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -18,26 +18,31 @@ from edgeseg import __version__
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.extras import versions as installed_versions
 from edgeseg.base.messages import Message, Setting
+from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.data.samples import sample_size
+from edgeseg.data.samples import Sample, sample_size
 from edgeseg.decision.calibration import Calibration
 from edgeseg.decision.operating_point import needed_images
+from edgeseg.decision.planted_scores import spots_found
 from edgeseg.decision.score_origin import good_words, percent
 from edgeseg.fitting.checkpoint import Collected
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.group_sums import sum_moments_
 from edgeseg.fitting.image_pass import collect, split
 from edgeseg.fitting.judge_model import JudgedModel, held_out_scorer, judge_model
+from edgeseg.fitting.known_kinds import learn_kinds
 from edgeseg.fitting.known_learning import KnownLearner, check_folds
 from edgeseg.fitting.known_pictures import check_known, embed_known
-from edgeseg.fitting.known_report import known_sentences
+from edgeseg.fitting.known_report import declined_sentence, known_sentences
 from edgeseg.fitting.locator.choose_way import choose_way
 from edgeseg.fitting.locator.wish import asks_to_choose
 from edgeseg.fitting.odd_inputs import foreign_sentence
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.pooling import resolve_pool
+from edgeseg.fitting.reasons import look_of_good, reasons_of
+from edgeseg.fitting.smallest import smallest_facts, what_is_seen
 from edgeseg.fitting.spaces import open_space
 from edgeseg.fitting.variants import check_means, settle_variants, variant_table
 from edgeseg.model.artefact import Artefact, sorted_prints
@@ -73,6 +78,9 @@ def fit(
     if asks_to_choose(config.geometry.locate):
         config = choose_way(dataset, config, options, reference=reference)
     space = open_space(dataset, config, options, reference=reference)
+    if options.smallest is not None:
+        camera_hw = sample_size(dataset.train[0], max_pixels=options.max_pixels)
+        options.tell(what_is_seen(space.config, camera_hw, options.smallest))
     chosen = dataset if screen is None else screen(space, dataset)
     return fit_in(space, chosen, options)
 
@@ -105,10 +113,19 @@ def fit_in(space: FeatureSpace, dataset: Dataset, options: FitOptions) -> Artefa
             by=options.group_by,
         )
         artefact = finish(space, collected, data=data, options=options)
+    artefact = _with_look(artefact, train, options)
     screened = space.config.geometry.several is None
     if foreign := foreign_sentence(artefact.calibration.good, screened=screened):
         options.note(foreign)
     return artefact
+
+
+def _with_look(artefact: Artefact, train: Sequence[Sample], options: FitOptions) -> Artefact:
+    """Add the look of good images to the reasons of a model."""
+    look = look_of_good(train, artefact.config, max_pixels=options.max_pixels)
+    if artefact.reasons is None or look is None:
+        return artefact
+    return replace(artefact, reasons=replace(artefact.reasons, look=look))
 
 
 def _most_planted(options: FitOptions) -> int:
@@ -183,6 +200,10 @@ def finish(
     else:
         judged = judge_model(held_out_scorer(space, options), pooled, collected, options)
     warn_about(judged.calibration, options)
+    smallest = _smallest(config, data, collected, options)
+    if smallest:
+        threshold = judged.calibration.score_threshold
+        options.tell(spots_found(smallest["smallest"], threshold))
     for line in variant_table(config, judged.calibration, _planted_variants(collected)):
         options.note(line)
     good = judged.calibration.good
@@ -197,8 +218,16 @@ def finish(
         calibration=judged.calibration,
         known=known,
         planted=judged.planted,
+        reasons=reasons_of(
+            config, embedding=space.embedding, factors=judged.factors, pooled=pooled, look=None
+        ),
+        kinds=learn_kinds(space, space.head(judged.factors), pooled, options),
         prints=sorted_prints(collected.prints),
-        data=data.facts(images=moments.images, bad=collected.bad) | {"highest": highest(good)},
+        data={
+            **data.facts(images=moments.images, bad=collected.bad),
+            "highest": highest(good),
+            **smallest,
+        },
         versions=versions(space.through),
         history=[entry("fit", images=moments.images, source=data.name, newest=collected.newest)],
     )
@@ -206,8 +235,11 @@ def finish(
 
 def _judge_known(
     space: FeatureSpace, pooled: Moments, collected: Collected, options: FitOptions
-) -> tuple[JudgedModel, KnownDefects]:
-    """Judge by the model of good parts alone, learn known defects by it, and judge by both."""
+) -> tuple[JudgedModel, KnownDefects | None]:
+    """Judge by the model of good parts alone, learn known defects by it, and judge by both.
+
+    Where fewer of them would be found than before, they teach nothing, and the first model stays.
+    """
     pictures = embed_known(space, options, collected.prints)
     learner = KnownLearner(store=collected.seen, pictures=pictures)
     scorer = replace(held_out_scorer(space, options), whitened=True)
@@ -222,9 +254,23 @@ def _judge_known(
         before=plain.calibration.score_threshold,
         after=judged.calibration.score_threshold,
     )
+    if facts.found < facts.found_before:
+        options.tell(declined_sentence(facts))
+        return plain, None
     for sentence in known_sentences(facts, plain.planted, judged.planted, judged.calibration):
         options.tell(sentence)
     return judged, KnownDefects(learned=learned, facts=facts)
+
+
+def _smallest(
+    config: FitConfig, data: FittedData, collected: Collected, options: FitOptions
+) -> JsonObject:
+    """Return what the header says of the smallest defect that matters, where it was said."""
+    if options.smallest is None or data.camera_hw is None:
+        return {}
+    spots = None if collected.spots is None else collected.spots.result()
+    facts = smallest_facts(options.smallest, config, data.camera_hw, spots)
+    return {"smallest": facts}
 
 
 def _planted_variants(collected: Collected) -> list[tuple[int, float]]:

@@ -15,6 +15,7 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart
+from edgeseg.fitting.smallest import without_spots
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.gaussian_head import Cells, GaussianHead
@@ -75,7 +76,7 @@ def ignore_in_model(
         changed,
         calibration=calibration,
         planted=None,
-        data=changed.data | {"highest": highest(scores)},
+        data=without_spots(changed.data) | {"highest": highest(scores)},
         accuracy=[],
         history=[*artefact.history, line | {"when": when}],
     )

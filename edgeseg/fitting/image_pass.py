@@ -22,6 +22,7 @@ from edgeseg.fitting.held_out import permutation
 from edgeseg.fitting.odd_inputs import Census
 from edgeseg.fitting.options import FitOptions, Shard
 from edgeseg.fitting.planting import Plan, PlantedPictures
+from edgeseg.fitting.smallest import SPOTS, spots_on
 from edgeseg.fitting.variants import add_images_, numbers_of
 from edgeseg.vision.appearance import GoodAppearance, appearance_of
 from edgeseg.vision.group_by import GroupBy
@@ -94,6 +95,13 @@ def collect(
             samples = kept if len(collected.unseen) else train
             image_pass.plant(copies, samples, most=planted)
             collected.planted = copies
+        if options.smallest is not None and options.group.size == 1:
+            spots = PlantedPictures(
+                space, store=stack.enter_context(EmbeddingStore()), options=options
+            )
+            samples = kept if len(collected.unseen) else train
+            image_pass.plant_spots(spots, samples, smallest=options.smallest)
+            collected.spots = spots
         space.to_cpu()
         yield collected
 
@@ -171,9 +179,7 @@ class _ImagePass:
 
         They are decoded again: a continued pass no longer has them.
         """
-        config, collected = self.space.config, self.collected
-        stored = set((collected.unseen if len(collected.unseen) else collected.seen).places)
-        order = [place for place in permutation(len(samples), config.seed) if place in stored]
+        config, order = self.space.config, self._planted_on(samples)
         plan = Plan.of(most, images=len(order), image_hw=config.image_hw)
         places = order[: plan.images]
         chosen = [samples[place] for place in places]
@@ -191,6 +197,23 @@ class _ImagePass:
             if inside is not None:
                 insides[place] = inside
         pictures.add(frames, places, per_image=plan.per_image, embed=self.embed, insides=insides)
+
+    def plant_spots(
+        self, pictures: PlantedPictures, samples: Sequence[Sample], *, smallest: int
+    ) -> None:
+        """Embed copies of some images with a spot of the smallest size that matters."""
+        places = self._planted_on(samples)[:SPOTS]
+        spots = spots_on(samples, places, config=self.space.config, smallest=smallest)
+        label = Message("work_planting")
+        for spot in self.options.steps(spots, length=len(places), label=label):
+            (row,) = self.embed(spot.input_hwc[None])
+            pictures.keep(row, spot.planted, place=spot.place, inside=spot.inside)
+
+    def _planted_on(self, samples: Sequence[Sample]) -> list[int]:
+        """Return the places of images whose embeddings were kept, in the order of their choice."""
+        config, collected = self.space.config, self.collected
+        stored = set((collected.unseen if len(collected.unseen) else collected.seen).places)
+        return [place for place in permutation(len(samples), config.seed) if place in stored]
 
     def _note_insides(
         self, store: EmbeddingStore, samples: Sequence[Sample], places: Sequence[int]

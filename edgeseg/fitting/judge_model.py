@@ -106,8 +106,9 @@ def _good_images(
     for sentence in evidence.sentences():
         options.note(sentence)
     if apart and evidence.count:
-        if planted is not None:
-            planted.score(head, unseen.places)
+        for copies in (planted, collected.spots):
+            if copies is not None:
+                copies.score(head, unseen.places)
         good = scorer.scores_by_model(head, unseen, evidence)
         origin = ScoreOrigin(kind="split")
         return _GoodImages(good=good, origin=origin, grouping=evidence.grouping)
@@ -121,7 +122,7 @@ def _good_images(
         seen,
         evidence=evidence,
         seed=config.seed,
-        visit=_visit_all(planted, learner),
+        visit=_visit_all((planted, collected.spots), learner),
     )
     folds = min(config.folds, evidence.count)
     if evidence is not whole:
@@ -135,8 +136,10 @@ def _good_images(
     return _GoodImages(good=good, origin=origin, grouping=grouping, unseen=of_others)
 
 
-def _visit_all(planted: PlantedPictures | None, learner: KnownLearner | None) -> Visitor | None:
-    visitors: list[Visitor] = [] if planted is None else [planted.score]
+def _visit_all(
+    pictures: Sequence[PlantedPictures | None], learner: KnownLearner | None
+) -> Visitor | None:
+    visitors: list[Visitor] = [copies.score for copies in pictures if copies is not None]
     visitors += [] if learner is None else [learner.visit]
     if not visitors:
         return None

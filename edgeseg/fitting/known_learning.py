@@ -9,7 +9,7 @@ Good pictures are judged by the model of their fold, and that model learns from 
 the scores that choose the threshold are of pictures that nothing has seen, as ever.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,18 +90,15 @@ class KnownLearner:
         """
         pictures, good = self.pictures, sum_cells(self.good)
         each = self._of_defects(head)
-        whole = sum_cells(each)
         scores = []  # before, and after
-        for row, own in zip(pictures.rows, each, strict=True):
-            others = whole if len(each) == 1 else whole.add(own, sign=-1)
-            known = learn_directions(good, others)
+        for row, known in zip(pictures.rows, learn_from_others(good, each), strict=True):
             d2, u = whitened_cells(head, row)
             both = (1 - known.share) * d2 + np.square(u @ known.directions).sum(axis=1)
             scores.append([_score(head, values) for values in (d2, both)])
         columns = zip(np.array(scores).T, (before, after), strict=True)
         found = np.stack([above(values, threshold) for values, threshold in columns], axis=1)
         return KnownFacts(
-            share=learn_directions(good, whole).share,
+            share=learn_directions(good, sum_cells(each)).share,
             threshold_before=before,
             kinds=tuple(_kinds(pictures.kinds, found)),
         )
@@ -113,11 +110,12 @@ class KnownLearner:
 
 def check_folds(learner: KnownLearner) -> None:
     """Refuse to learn where too few good parts were judged without themselves."""
-    if len(learner.good) < FEWEST_PARTS:
+    judged = sum(fold.count for fold in learner.good)
+    if judged < FEWEST_PARTS:
         raise UsageError(
-            Setting("known"),
-            f": needs at least {FEWEST_PARTS} different good parts, each judged by a model of the "
-            "others; collect more, or leave it out",
+            Setting("known", len(learner.pictures)),
+            f": {judged} different good parts can be judged by a model of the others, expected at "
+            f"least {FEWEST_PARTS} to learn from known defects; collect more, or leave it out",
         )
 
 
@@ -145,6 +143,13 @@ def learn_directions(good: HotCells, defects: HotCells) -> KnownDirections:
     mean = float(np.einsum("kj,kl,lj->", directions, usual, directions))  # of |A'u|^2
     scale = share * good.distance / good.count / mean
     return KnownDirections(directions=(directions * np.sqrt(scale)).astype(np.float32), share=share)
+
+
+def learn_from_others(good: HotCells, defects: Sequence[HotCells]) -> Iterator[KnownDirections]:
+    """Yield for each known defect what all others teach; for a single one, what it does itself."""
+    whole = sum_cells(defects)
+    for own in defects:
+        yield learn_directions(good, whole if len(defects) == 1 else whole.add(own, sign=-1))
 
 
 def hot_cells(

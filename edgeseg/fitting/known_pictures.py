@@ -43,7 +43,7 @@ def check_known(space: FeatureSpace, options: FitOptions) -> None:
     elif options.group.size > 1:
         why = "they are learned in one process; fit without torchrun"
     if why is not None:
-        raise UsageError(Setting("known"), f": {why}")
+        raise UsageError(Setting("known", len(options.known)), f": {why}")
 
 
 def embed_known(space: FeatureSpace, options: FitOptions, prints: set[int]) -> KnownPictures:

@@ -40,5 +40,12 @@ def known_sentences(
         )
 
 
+def declined_sentence(facts: KnownFacts) -> Message:
+    """Say that known defects were not learned, since fewer of them would be found."""
+    return Message(
+        "known_declined", n=facts.pictures, n_before=facts.found_before, n_after=facts.found
+    )
+
+
 def _found(planted: PlantedScores, threshold: float) -> int:
     return int(np.count_nonzero(above(planted.scores.astype(np.float64), threshold)))

@@ -10,6 +10,7 @@ from edgeseg.base.messages import Message, Setting
 from edgeseg.base.progress import Listener, Note, Progress, ignore, silent
 from edgeseg.data.datasets import Dataset, Sample
 from edgeseg.data.samples import frames_at_once
+from edgeseg.decision.kinds import Severity
 from edgeseg.fitting.process_group import ALONE, ProcessGroup
 from edgeseg.vision.group_by import GroupBy
 from edgeseg.vision.picture_size import MAX_PIXELS
@@ -56,8 +57,10 @@ class FitOptions:
     max_pixels: int = MAX_PIXELS  # of a picture by its header, before it is decoded
     keep_moments: bool = True
     planted: int = 48  # at most so many copies of good images with a planted defect, to judge by
+    smallest: int | None = None  # defect that matters, in pixels of the camera; None: not said
     anomalies: tuple[Sample, ...] = ()
     known: tuple[Sample, ...] = ()  # defects to learn from
+    severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them; others: as strong as it is
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: ProcessGroup = ALONE  # of processes that share the images
     graph: Path | None = None  # of a backbone, to go through instead of torch
@@ -72,6 +75,10 @@ class FitOptions:
             raise UsageError(Setting("max_pixels", self.max_pixels), ": expected at least 1")
         if self.planted < 0:
             raise UsageError(Setting("planted", self.planted), ": expected 0 (none) or more")
+        if self.smallest is not None and self.smallest < 2:
+            raise UsageError(
+                Setting("smallest", self.smallest), ": expected 2 or more pixels of the camera"
+            )
 
     def tell(self, message: Message) -> None:
         """Tell a keyed sentence to whoever listens."""

@@ -27,6 +27,7 @@ from edgeseg.fitting.held_out import HeldOutScorer
 from edgeseg.fitting.image_pass import collect
 from edgeseg.fitting.options import Changes, FitOptions, Shard
 from edgeseg.fitting.part_evidence import evidence_apart, evidence_by_folds
+from edgeseg.fitting.smallest import without_spots
 from edgeseg.fitting.spaces import space_of
 from edgeseg.model.artefact import Artefact, sorted_prints
 from edgeseg.model.factors import with_diagonal
@@ -213,7 +214,7 @@ def refresh(
         factors=factors,
         calibration=calibration,
         planted=None,  # those of an earlier model say nothing of this one
-        data=changed.data | {"highest": highest(good)},
+        data=without_spots(changed.data) | {"highest": highest(good)},
         accuracy=[],
         versions=versions(space.through),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from edgeseg.base.files import atomic_path
 from edgeseg.base.plain import JsonObject, Malformed, record
 from edgeseg.config import FitConfig
 from edgeseg.decision.calibration import Calibration, GoodImageScores
+from edgeseg.decision.kinds import KnownKinds
 from edgeseg.decision.planted_scores import PlantedScores
+from edgeseg.decision.why import Reasons
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import BackboneSpec, backbone_spec, embedded_features
 from edgeseg.model.factors import Factors, MapFactors, map_rank
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from edgeseg.model.feature_extractor import Backbone
     from edgeseg.model.reference import ReferenceModel
 
+Told = TypeVar("Told")
 # What numpy, torch and our own checks say of values that do not fit: torch's are RuntimeErrors.
 WRONG_VALUES = (
     *(LookupError, TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError),
@@ -66,6 +69,8 @@ class Artefact:
     planted: PlantedScores | None = None  # None: none were made, or they were of other moments
     # Of the pixels of the images behind the moments, ascending.
     prints: NDArray[np.uint64] = field(default_factory=lambda: sorted_prints(()))
+    reasons: Reasons | None = None  # to say why; None: of a fit of 0.2.0, or by shards
+    kinds: KnownKinds | None = None  # of known defects; None: none were given
     accuracy: list[JsonObject] = field(default_factory=list)
     history: list[JsonObject] = field(default_factory=list)  # see edgeseg.modelfile.history
 
@@ -88,14 +93,30 @@ class Artefact:
         from edgeseg.model.reference import ReferenceModel  # loads torch
 
         return ReferenceModel(
-            self.config, backbone=self.backbone, embedding=self.embedding, factors=self.factors
+            self.config,
+            backbone=self.backbone,
+            embedding=self.embedding,
+            factors=self.factors,
+            explains=self.explains,
         )
+
+    @property
+    def explains(self) -> bool:
+        """Whether its graph gives what kinds and reasons are told by."""
+        return self.reasons is not None or self.kinds is not None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what its graph gives."""
+        return (*self.head().outputs, *("apart",) * self.explains)
 
     def header(self) -> JsonObject:
         """Return what `edgeseg info` shows."""
         planted = {} if self.planted is None else {"planted": {"kinds": list(self.planted.kinds)}}
         known = {} if self.known is None else {"known": asdict(self.known.facts)}
-        return (planted | known) | {
+        told = (("reasons", self.reasons), ("kinds", self.kinds))
+        explained = {name: asdict(values) for name, values in told if values is not None}
+        return (planted | known | explained) | {
             "schema": SCHEMA,
             "config": self.config.to_dict(),
             "weights": asdict(self.origin),
@@ -197,6 +218,8 @@ def load_artefact(path: Path) -> Artefact:
             calibration=calibration,
             known=_known_defects(header, tensors),
             planted=_planted_scores(header, tensors),
+            reasons=_record_of(Reasons, header, "reasons"),
+            kinds=_record_of(KnownKinds, header, "kinds"),
             prints=sorted_prints(tensors.get("fitted.prints", np.empty(0, np.uint64)).tolist()),
             data=header["data"],
             accuracy=header["accuracy"],
@@ -265,6 +288,10 @@ def _known_defects(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> Know
     facts = record(KnownFacts, header["known"], place="known")
     learned = KnownDirections(directions=tensors["known.directions"], share=facts.share)
     return KnownDefects(learned=learned, facts=facts)
+
+
+def _record_of(kind: type[Told], header: JsonObject, name: str) -> Told | None:
+    return None if name not in header else record(kind, header[name], place=name)
 
 
 def _planted_scores(header: JsonObject, tensors: dict[str, NDArray[Any]]) -> PlantedScores | None:

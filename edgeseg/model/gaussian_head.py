@@ -57,13 +57,10 @@ class GaussianHead:
 
         Where there are variants, they are taken from the nearest one, or from those that are given.
         """
-        n, k = x_nkhw.shape[:2]
-        rows, centre = np.empty((n, self.windows.cells, k), np.float32), self.mean
-        x_npk = x_nkhw.reshape(n, k, -1).transpose(0, 2, 1)
-        if self.variants is not None:
-            variants = self.variants.nearest(x_npk) if variants is None else variants
-            centre = self.variants.means[variants]  # (N, P, k)
-        np.subtract(x_npk, centre, out=rows)
+        n = len(x_nkhw)
+        if self.variants is not None and variants is None:
+            variants = self.variants.nearest(_rows(x_nkhw))
+        rows = self.apart(x_nkhw, variants)
         by_block = self.windows.by_block(rows)  # (B, N share^2, k)
         factor, shown = self.factors.factor, self.factors.shown
         d2 = np.empty((1 if shown is None else 3, *by_block.shape[:2]), np.float32)
@@ -84,6 +81,16 @@ class GaussianHead:
             return Cells(score, score, variants)
         near, own = others
         return Cells(score, near * self._sharpen(own), variants)
+
+    def apart(self, x_nkhw: NDArray[Any], variants: Variants | None = None) -> Maps:
+        """Return how far the cells (N, P, k) of an embedding are from the mean of their place."""
+        x_npk = _rows(x_nkhw)
+        centre = self.mean
+        if self.variants is not None and variants is not None:
+            centre = self.variants.means[variants]  # (N, P, k)
+        rows = np.empty(x_npk.shape, np.float32)
+        np.subtract(x_npk, centre, out=rows)
+        return rows
 
     def _sharpen(self, own_nhw: Maps) -> Maps:
         """Return the factor of the map: where in a frame the map's own distances are large."""
@@ -117,6 +124,11 @@ class GaussianHead:
         flat = grid_nhw.reshape(len(grid_nhw), -1)
         first = flat.shape[1] - min(self.top, flat.shape[1])
         return np.asarray(np.partition(flat, first, axis=1)[:, first:].mean(axis=1))
+
+
+def _rows(x_nkhw: NDArray[Any]) -> NDArray[Any]:
+    x_npk: NDArray[Any] = x_nkhw.reshape(*x_nkhw.shape[:2], -1).transpose(0, 2, 1)
+    return x_npk
 
 
 def judge_inside(

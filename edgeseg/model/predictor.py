@@ -49,7 +49,7 @@ def torch_predictor(model: "ReferenceModel") -> Predictor:
     forward = _forward(model)
 
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> tuple[Maps, Maps]:
-        maps, scores, _ = forward(frames, insides)
+        maps, scores, *_ = forward(frames, insides)
         return maps, scores
 
     return predict
@@ -60,7 +60,7 @@ def variant_predictor(model: "ReferenceModel") -> Callable[..., VariantScores]:
     forward = _forward(model)
 
     def predict(frames: NDArray[np.uint8], insides: Insides = ()) -> VariantScores:
-        maps, scores, cells = forward(frames, insides)
+        maps, scores, cells, _ = forward(frames, insides)
         return VariantScores(maps, scores, cells.variants)
 
     return predict
@@ -75,7 +75,8 @@ def torch_scorer(model: "ReferenceModel", config: FitConfig) -> FrameScorer:
         inputs = [frame_hwc] if tiling is None else tiling.cut(frame_hwc)
         parts: list[Prediction] = []
         for start in range(0, len(inputs), step):
-            maps, scores, cells = forward(np.stack(inputs[start : start + step]), (inside,))
+            frames = np.stack(inputs[start : start + step])
+            maps, scores, cells, apart = forward(frames, (inside,))
             if inside is not None:
                 cells = cells._replace(score=cells.score * inside, shown=cells.shown * inside)
             variants = cells.variants
@@ -86,6 +87,7 @@ def torch_scorer(model: "ReferenceModel", config: FitConfig) -> FrameScorer:
                     grid_hw=cells.score[index],
                     map_grid_hw=cells.shown[index] if own else None,
                     variant=None if variants is None else config.variants[variants[index]],
+                    apart_pk=None if apart is None else apart[index],
                 )
                 for index in range(len(maps))
             ]
@@ -94,20 +96,20 @@ def torch_scorer(model: "ReferenceModel", config: FitConfig) -> FrameScorer:
     return score
 
 
-def _forward(model: "ReferenceModel") -> Callable[..., tuple[Maps, Maps, Cells]]:
+def _forward(model: "ReferenceModel") -> Callable[..., tuple[Maps, Maps, Cells, Maps | None]]:
     """Return the reference forward in numpy, with parts that reach beyond their picture judged."""
     import torch
 
     kept_hw = None if model.kept is None else model.kept.numpy()
 
     @torch.no_grad()
-    def run(frames: NDArray[np.uint8], insides: Insides) -> tuple[Maps, Maps, Cells]:
+    def run(frames: NDArray[np.uint8], insides: Insides) -> tuple[Maps, Maps, Cells, Maps | None]:
         values = (value.numpy() for value in model(torch.from_numpy(frames)))
         outputs = dict(zip(model.outputs, values, strict=True))
         maps, scores, grid = (outputs[name] for name in ("map", "score", "grid"))
         cells = Cells(grid, outputs.get("map_grid", grid), outputs.get("variant"))
         judge_inside(model.rule, kept_hw, cells, insides, maps, scores)
-        return maps, scores, cells
+        return maps, scores, cells, outputs.get("apart")
 
     return run
 

@@ -21,6 +21,8 @@ from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.gaussian_head import GaussianHead
 from edgeseg.model.windows import Windows
 
+APART = "apart"  # (N, P, k): cells minus the mean of their place
+
 
 class Preprocess(nn.Module):
     """The step from RGB uint8 (N, H, W, 3) to the normalised float (N, 3, H, W) of the weights."""
@@ -63,6 +65,7 @@ class ReferenceModel(nn.Module):
         backbone: Backbone,
         embedding: NDArray[np.float32],
         factors: Factors,
+        explains: bool = False,  # one more output: what kinds and reasons are told by
     ):
         super().__init__()
         self.preprocess = Preprocess(mean=backbone.spec.mean, std=backbone.spec.std)
@@ -76,7 +79,7 @@ class ReferenceModel(nn.Module):
         )
         head = GaussianHead(config, factors)  # the same values in numpy
         self.windows, self.rule, self.top = head.windows, head.rule, head.top
-        self.outputs = head.outputs  # of `forward`
+        self.outputs = (*head.outputs, *(APART,) * explains)  # of `forward`
         rows, columns = head.rule.operators
         shown, variants = factors.shown, head.variants
         for name, values in (
@@ -126,10 +129,16 @@ class ReferenceModel(nn.Module):
 
         Where there are variants, their numbers (N,) come last.
         """
+        return self._measure(*self._centre_cells(embedded))
+
+    def _centre_cells(self, embedded: Tensor) -> tuple[Tensor, ...]:
         n, k = embedded.shape[:2]
+        # Channels go last first: the permutation by block then moves whole rows, five times faster.
+        return self.centre(embedded.reshape(n, k, self.windows.cells).transpose(1, 2))
+
+    def _measure(self, x: Tensor, *variant: Tensor) -> tuple[Tensor, ...]:
+        n = x.shape[0]  # not len, which a trace would fix
         # One row per frame and cell of a block, so that each factor is read once for all of them.
-        # Channels go last first: the second permutation then moves whole rows, five times faster.
-        x, *variant = self.centre(embedded.reshape(n, k, self.windows.cells).transpose(1, 2))
         rows = _by_block(self.windows, x)  # (B, N share^2, k)
         y = torch.matmul(rows, self.factor)  # (B, N share^2, r)
         squares = y * y
@@ -168,12 +177,12 @@ class ReferenceModel(nn.Module):
 
         They are named by `outputs`.
         """
-        cells = self.mask_ignored(self.distances(self.embed(frames)))
+        apart, *variant = self._centre_cells(self.embed(frames))
+        cells = self.mask_ignored(self._measure(apart, *variant))
         values = (*self.to_image(cells), *cells)
-        names = ("map", "score", "grid", "map_grid", "variant")
-        return tuple(
-            value for name, value in zip(names, values, strict=False) if name in self.outputs
-        )
+        given = dict(zip(("map", "score", "grid", "map_grid", "variant"), values, strict=False))
+        given[APART] = apart
+        return tuple(given[name] for name in self.outputs)
 
 
 def as_tensor(values: NDArray[Any]) -> Tensor:

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.base.plain import Malformed, parse_json, record
+from edgeseg.decision.kinds import KnownKinds
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.decision.threshold_bounds import check_threshold, finds_nothing
 from edgeseg.decision.thresholds import Thresholds
+from edgeseg.decision.why import Reasons
+from edgeseg.modelfile.known_kinds import KnownKind
 from edgeseg.modelfile.seal import KEY as SEAL
 from edgeseg.modelfile.seal import check_text, seal_json
 from edgeseg.vision.geometry import PLAIN, Geometry, Polygon
@@ -30,7 +33,7 @@ MODEL_SUFFIXES = (".onnx", *PLAN_SUFFIXES)
 AccuracyRow = dict[str, str | int | float | None]  # `dataset`, and figures by the names of METRICS
 NUMERICS = "numerics"  # in a row: the precision that its figures were measured in
 Grid = tuple[tuple[float, ...], ...]
-OUTPUTS = frozenset({"map", "score", "grid", "map_grid", "variant"})
+OUTPUTS = frozenset({"map", "score", "grid", "map_grid", "variant", "apart"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +206,9 @@ class ModelMetadata:
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     variants: tuple[str, ...] = ()  # of the product: the graph gives the number of one of them
+    reasons: Reasons | None = None  # to say why a region is odd
+    kinds: KnownKinds | None = None  # of known defects: what a region is like
+    known: tuple[KnownKind, ...] = ()  # defects that the model has learned from
     needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 
@@ -284,7 +290,7 @@ class ModelMetadata:
     def to_json(self, *, indent: int | None = None) -> str:
         """Write stable text with a hash of itself: the same metadata give the same bytes."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
-        for name in ("ignored_here", "variants"):
+        for name in ("ignored_here", "variants", "known"):
             if not values[name]:
                 del values[name]
         return seal_json(values, indent=indent)

@@ -1,5 +1,6 @@
 """The fit of the good pictures, in the child process."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.teach import engine
 from edgeseg.teach.job_progress import JobProgress
+from edgeseg.teach.missed import learned_defects
 from edgeseg.teach.project import Project, ProjectSettings
 from edgeseg.teach.reference import reference
 from edgeseg.teach.report import write_report
@@ -43,7 +45,11 @@ def fit(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
         graph=graph_of(settings),
         reference=reference(project),
         config=settings.config(),
-        options=fit_options(job),
+        options=replace(
+            fit_options(job),
+            known=learned_defects(project),
+            smallest=settings.region.smallest or None,
+        ),
         out=folder / "part.edgeseg",
     )
     job.at("work_writing", Message("work_writing"))

@@ -7,6 +7,7 @@ import numpy as np
 
 from edgeseg.base.messages import Message
 from edgeseg.decision.operating_point import OperatingPoint, guarantee, p_value
+from edgeseg.decision.planted_scores import spots_found
 from edgeseg.decision.prediction import above
 from edgeseg.decision.thresholds import Thresholds
 from edgeseg.teach.planted_warning import planted_warnings, striking
@@ -58,6 +59,13 @@ def judge_facts(
     }
 
 
+def _smallest(report: FitReport, threshold: float) -> Message | None:
+    """Say how many planted spots of the smallest size are found; None where nobody has said one."""
+    if not report.smallest:
+        return None
+    return spots_found({"px": report.smallest, "scores": report.spots}, threshold)
+
+
 def is_found(score: float | None, chosen: Thresholds) -> bool:
     """Tell whether a bad part would be stopped; one without a score always is."""
     return score is None or bool(above(np.array([score]), chosen.score)[0])
@@ -74,6 +82,7 @@ def row(report: FitReport, per_thousand: float) -> dict[str, Any]:
         "kept": chosen.kept,
         "good_alarms": chosen.exceeding,
         "planted_found": chosen.recall,
+        "smallest": _smallest(report, chosen.score),
         "bad_found": _share_found(bad, chosen.score),
     }
 

@@ -4,6 +4,7 @@ The part of TeachService that changes what a model says, and asks who says so.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from edgeseg.teach.alarms import KEPT, Alarms
@@ -132,6 +133,14 @@ class LearnService:
                          "known_found", "known_lost", "asks": bool, "sentence", ...}}
         """
         return self._learner.preview()
+
+    def ask_for_missed(self, missed: Path) -> tuple[str, ...]:
+        """Let `learn_preview` be of a folder of missed defects; return the names of new ones."""
+        return self._learner.ask_for(missed)
+
+    def drop_missed(self) -> None:
+        """Let `learn_preview` be of marks again."""
+        self._learner.drop_asked()
 
     def cancel_learn(self, *, who: Who) -> Facts:
         """Cancel a preview that is being made; returns the "learn" of `state`."""

@@ -23,6 +23,7 @@ from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Feedback, Who
 from edgeseg.teach.learning import Preview, basis_of, read_preview, version_of
+from edgeseg.teach.missed import ask_for, drop_asked, take_in, take_out
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Kind, Project, ProjectSettings, corners, history_line
 from edgeseg.teach.report import read_report, store_report
@@ -49,6 +50,7 @@ _EMPTY: Facts = {
     "guards": [],
     "golden": [],
     "problems": [],
+    "missed": [],
     "of": "",
 }
 NOBODY = Consent()
@@ -118,6 +120,15 @@ class Learner:
             self._permit(preview, consent)
         self._begin(who, consent)
         return self.work.facts()
+
+    def ask_for(self, missed: Path) -> tuple[str, ...]:
+        """Let the next preview be of missed defects, in place of marks; return their names."""
+        self._versions.check_learnable()
+        return ask_for(self._project, missed)
+
+    def drop_asked(self) -> None:
+        """Let the next preview be of marks again."""
+        drop_asked(self._project)
 
     def cancel(self, who: Who) -> Facts:
         """Cancel a preview that is being made; what runs stays."""
@@ -199,6 +210,8 @@ class Learner:
     def _keep_preview(self, folder: Path, done: Facts) -> Words:
         shutil.rmtree(self._next, ignore_errors=True)
         folder.rename(self._next)
+        if "missed" in done:
+            return Message("learn_could_missed", n=done["missed"])
         if done.get("ignored"):
             return Message("learn_could_ignore", n=done.get("learned"), n_places=done["ignored"])
         return Message("learn_could", n=done.get("learned"))
@@ -234,6 +247,7 @@ class Learner:
             who=who,
             removed=[name for name in brought.get("names", ()) if name in good],
             seen_again=brought.get("ignored", []),
+            missed_out=brought.get("missed", []),
             version=short_name(earlier),
             threshold=file_metadata(earlier).threshold.score,
         )
@@ -259,6 +273,7 @@ class Learner:
             threshold_old=preview.threshold_old,
             threshold_new=preview.threshold_new,
             now_passes=list(preview.now_passes),
+            missed=list(preview.missed),
             still_found=f"{len(preview.still_found)} of {preview.guarded}",
             lost="" if preview.loss is None else preview.loss.sentence,
             name=consent.name,
@@ -299,6 +314,7 @@ class Learner:
                         if not self._end(announcement):
                             self._log_killed(announcement.line)
                     self._intent.withdraw()
+            drop_asked(self._project)  # by a command that was killed
             preview = read_preview(self._next)
             if preview is not None and not self._is_fresh(preview):
                 shutil.rmtree(self._next, ignore_errors=True)
@@ -331,6 +347,9 @@ class Learner:
         for alarm_id in announcement.done_with:
             self._feedback.forget(alarm_id)
         line = announcement.line
+        if line.get("missed"):
+            take_in(self._project)
+        take_out(self._project, line.get("missed_out", []))
         for name in line.get("removed", ()):
             with suppress(UsageError):
                 self._pictures.remove(name)  # `restore` has it

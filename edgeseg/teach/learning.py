@@ -11,29 +11,30 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import Any, Literal
-
-import numpy as np
+from pathlib import Path
+from typing import Any
 
 from edgeseg.base.errors import EdgesegError
-from edgeseg.base.files import file_sha256, temporary_folder, write_json
+from edgeseg.base.files import file_sha256, write_json
 from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, parse_json, record
-from edgeseg.decision.judgement import is_alarming
+from edgeseg.data.samples import Sample
 from edgeseg.decision.lost_defects import Loss
 from edgeseg.runtime.recipes.recipe import APPROVAL, read_recipe
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, MarkedAlarm
-from edgeseg.teach.fit_job import fit_options, graph_of
-from edgeseg.teach.golden_set import prove_beside, withdrawn
+from edgeseg.teach.fit_job import fit_costs, fit_options, graph_of
+from edgeseg.teach.golden_set import withdrawn
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.known_defects import GuardedDefect, Survey, is_alarm, open_detector, survey
+from edgeseg.teach.missed import asked, basis_of_asked, learned_defects
+from edgeseg.teach.next_trial import WrongGolden, count_lost, prove_next
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
-from edgeseg.teach.report import read_report, store_report, write_report
+from edgeseg.teach.reference import reference
+from edgeseg.teach.report import read_report, write_report
 from edgeseg.teach.versions import full_name
-from edgeseg.vision.images import images_in
+from edgeseg.vision.images import images_in, read_image
 
 FILE = "preview.json"
 _NAMED = 3  # pictures in a sentence
@@ -47,15 +48,6 @@ class LearnedPicture:
     score: float  # by the model of today
     why: Message
     ignored: Box | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrongGolden:
-    """A golden picture that the next version would judge wrong."""
-
-    name: str
-    kind: Literal["good", "bad"]  # as it was approved
-    ours: bool  # the project has it still, where it can be taken out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +67,7 @@ class Preview:
     guards: tuple[GuardedDefect, ...] = ()
     golden: tuple[WrongGolden, ...] = ()
     problems: tuple[str, ...] = ()  # why the golden check would refuse it; none: it would not
+    missed: tuple[str, ...] = ()  # missed defects that would be learned, in place of marks
 
     @property
     def key(self) -> str:
@@ -92,10 +85,18 @@ class Preview:
         if self.problems:
             return Message("learn_golden_other", why=self.problems[0])
         if self.threshold_new is None:
-            return Message("learn_held")
+            return Message("learn_held_missed" if self.held_back and self.missed else "learn_held")
         found = Message("learn_unknown")
         if self.guarded:
             found = Message("learn_found", n=len(self.still_found), n_all=self.guarded)
+        if self.missed:
+            return Message(
+                "learn_missed",
+                n=len(self.missed),
+                n_old=self.threshold_old,
+                n_new=self.threshold_new,
+                found=found,
+            )
         old, new, passing = self.threshold_old, self.threshold_new, len(self.now_passes)
         places = sum(item.ignored is not None for item in self.would_learn)
         learned = len(self.would_learn) - places
@@ -120,6 +121,7 @@ class Preview:
             "would_learn": [dict(vars(item)) for item in self.would_learn],
             "held_back": [dict(vars(item)) for item in self.held_back],
             "now_passes": list(self.now_passes),
+            "missed": list(self.missed),
             "guards": [dict(vars(item)) for item in self.guards],
             "golden": [dict(vars(item)) for item in self.golden],
             "still_found": {"found": len(self.still_found), "of": self.guarded},
@@ -149,7 +151,7 @@ def basis_of(project: Project) -> str:
     with suppress(OSError, EdgesegError):
         golden = file_sha256(recipe / APPROVAL)[:16]
         golden += ",".join(["", *sorted(withdrawn(project, read_recipe(recipe)))])
-    return f"{Feedback(project.feedback).basis()}:{bad}:{golden}"
+    return ":".join([Feedback(project.feedback).basis(), bad, golden, basis_of_asked(project)])
 
 
 def version_of(project: Project) -> str:
@@ -159,6 +161,8 @@ def version_of(project: Project) -> str:
 
 def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
+    if missed := asked(project):
+        return next_of_missed(project, folder, job, missed)
     items = Feedback(project.feedback).items()
     job.plan(_costs(len(items)))
     job.at("learn_looking", Message("learn_looking"))
@@ -166,8 +170,9 @@ def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, 
         known = survey(project, items, detector)
         threshold_old = detector.threshold
     chosen, threshold_new, passes = _try_selections(project, folder, items, known, job)
-    loss = None if threshold_new is None else _loss(project, folder, chosen, known, job)
-    golden, problems = ((), ()) if threshold_new is None else _prove(project, folder, job)
+    places = [corners(known.boxes[name]) for name in chosen.ignore]
+    loss = None if threshold_new is None else count_lost(project, folder, places, known, job)
+    golden, problems = ((), ()) if threshold_new is None else prove_next(project, folder, job)
     preview = Preview(
         basis=basis_of(project),
         version=version_of(project),
@@ -185,6 +190,72 @@ def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, 
     )
     write_json(folder / FILE, asdict(preview))
     return {"learned": len(chosen.learn), "ignored": len(chosen.ignore)}
+
+
+def next_of_missed(
+    project: Project, folder: Path, job: JobProgress, missed: Sequence[Sample]
+) -> dict[str, Any]:
+    """Fit the next version on the good pictures and all missed defects, in a folder."""
+    settings, items = project.settings(), Feedback(project.feedback).items()
+    count = len(images_in(project.pictures("good")))
+    job.plan(fit_costs(count) | {"learn_looking": 1.0, "learn_planted": 2.5, "run_checking": 1.0})
+    job.at("learn_looking", Message("learn_looking"))
+    with open_detector(project.fit / "model.onnx") as detector:
+        known, threshold_old = survey(project, items, detector), detector.threshold
+        scores = [detector.predict(read_image(each.image)).score for each in missed]
+    job.at("fit_begins", Message("fit_begins", n=count))
+    artefact = engine.fit_model(
+        project.pictures("good"),
+        graph=graph_of(settings),
+        reference=reference(project),
+        config=settings.config(),
+        options=replace(fit_options(job), known=(*learned_defects(project), *missed)),
+        out=folder / "part.edgeseg",
+    )
+    job.at("work_writing", Message("work_writing"))
+    engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
+    write_report(project, folder, artefact, job=job)
+    names = [f"{each.kind}/{each.image.name}" for each in missed]
+    with open_detector(folder / "model.onnx") as detector:
+        threshold_new = detector.threshold
+        lost = [name for name in known.guards if not is_alarm(detector, known.paths[name])]
+        found = [is_alarm(detector, each.image) for each in missed]
+    reason = None
+    if artefact.known is None:
+        reason = Message("hold_missed_teach")
+    elif lost:
+        reason = Message("hold_missed_lost", names=", ".join(lost[:_NAMED]))
+    loss = None if reason else count_lost(project, folder, (), known, job)
+    golden, problems = ((), ()) if reason else prove_next(project, folder, job)
+    learned = [
+        LearnedPicture(
+            name=name, score=float(score), why=Message("why_found" if now else "why_not_found")
+        )
+        for name, score, now in zip(names, scores, found, strict=True)
+    ]
+    preview = Preview(
+        basis=basis_of(project),
+        version=version_of(project),
+        would_learn=() if reason else tuple(learned),
+        held_back=() if reason is None else tuple(_held(names, reason, lost)),
+        threshold_old=threshold_old,
+        threshold_new=None if reason else threshold_new,
+        now_passes=(),
+        still_found=tuple(name for name in known.guards if name not in lost),
+        guarded=len(known.guards),
+        loss=loss,
+        guards=known.defects(lost),
+        golden=golden,
+        problems=problems,
+        missed=tuple(names),
+    )
+    write_json(folder / FILE, asdict(preview))
+    return {"missed": 0 if reason else len(names)}
+
+
+def _held(names: Sequence[str], reason: Message, lost: Sequence[str]) -> Iterator[HeldBack]:
+    for name in names:
+        yield HeldBack(name=name, reason=reason, guards=tuple(lost))
 
 
 def _costs(marked: int) -> dict[str, float]:
@@ -254,68 +325,6 @@ def _make(
     before = [item.name for item in read_report(project.fit).good]
     names = [*(f"{name}.png" for name in chosen.learn), *before]
     write_report(project, folder, artefact, names=names, job=job)
-
-
-def _loss(
-    project: Project, folder: Path, chosen: Selection, known: Survey, job: JobProgress
-) -> Loss:
-    """Count the planted defects that the new version loses, and store their scores."""
-    from edgeseg.teach.planted_copies import planted_copies  # the service plants none
-
-    job.at("learn_planted", Message("learn_planted"))
-    places = [corners(known.boxes[name]) for name in chosen.ignore]
-    found, scores = [], []
-    with (
-        open_detector(project.fit / "model.onnx") as old,
-        open_detector(folder / "model.onnx") as new,
-    ):
-        thresholds = old.threshold, new.threshold
-        for copy_hwc in planted_copies(project, ignored=places):
-            before, after = old.predict(copy_hwc), new.predict(copy_hwc)
-            if np.isfinite(after.score):
-                scores.append(after.score)
-            if is_alarming(before.verdict):
-                found.append(is_alarming(after.verdict))
-    earlier = read_report(project.fit)
-    loss = Loss(
-        threshold_old=thresholds[0],
-        threshold_new=thresholds[1],
-        planted_found=len(found),
-        planted_lost=found.count(False),
-        known_found=len(known.guards),  # all of which it still finds
-        earlier_share=earlier.lost,
-        earlier_rise=earlier.rise,
-        may_lose=project.settings().may_lose,
-    )
-    made = replace(read_report(folder), planted=tuple(scores))
-    store_report(folder, replace(made, lost=loss.total_share, rise=min(loss.total_rise, 1e9)))
-    return loss
-
-
-def _prove(
-    project: Project, folder: Path, job: JobProgress
-) -> tuple[tuple[WrongGolden, ...], tuple[str, ...]]:
-    """Do the golden check that decides when it is installed.
-
-    Returns the golden pictures that the new version gets wrong, and all problems in words.
-    """
-    job.at("run_checking", Message("run_checking"))
-    recipe = read_recipe(project.recipe)
-    without = withdrawn(project, recipe)
-    with temporary_folder(folder, name="golden") as place:
-        record = prove_beside(recipe, folder / "model.onnx", place, without=without)
-    if record.passed:
-        return (), ()
-    wrong = (picture for picture in record.pictures if not picture.passed)
-    found = tuple(
-        WrongGolden(
-            name=PurePosixPath(picture.file).name,
-            kind="good" if picture.label == "good" else "bad",
-            ours=(project.folder / picture.file).is_file(),
-        )
-        for picture in wrong
-    )
-    return found, record.problems
 
 
 @contextmanager

@@ -45,9 +45,15 @@ class RegionSettings:
     ignore: tuple[Polygon, ...] = ()
     locate: str = ""  # blob, or anchor:x,y,w,h; empty: parts lie alike
     drawn_on: str = ""  # the picture whose part all of it goes with; empty: the first good one
+    smallest: int = 0  # side of the smallest defect that matters; 0: not said
 
     def __post_init__(self) -> None:
         check_locate(self.locate)
+        if self.smallest < 0 or self.smallest == 1:
+            raise UsageError(
+                Setting("smallest", self.smallest),
+                ": expected 2 or more pixels of the camera, or 0 where nobody knows",
+            )
         if self.drawn_on:
             check_picture_name(self.drawn_on)
         self.geometry()
@@ -65,7 +71,8 @@ class RegionSettings:
             box = "" if roi is None else ",".join(str(round(float(part))) for part in roi)
             ignore = region.get("ignore") or []
             values = {"roi": box, "ignore": ignore, "locate": "" if locate == "none" else locate}
-            return record(cls, {**values, "drawn_on": region.get("drawn_on") or ""})
+            named = {"drawn_on": region.get("drawn_on") or ""}
+            return record(cls, {**values, **named, "smallest": region.get("smallest") or 0})
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"region: {error}") from None
 
@@ -84,6 +91,7 @@ class RegionSettings:
             "ignore": [[list(corner) for corner in polygon] for polygon in self.ignore],
             "locate": self.locate or "none",
             "drawn_on": self.drawn_on,
+            "smallest": self.smallest,
         }
 
 
@@ -290,6 +298,7 @@ def settings_text(settings: ProjectSettings) -> str:
         _line("locate", region.locate, "blob or anchor:x,y,w,h; empty: parts lie alike"),
         _line("ignore", region.ignore, "polygons [[x, y], ...] of what does not matter"),
         _line("drawn_on", region.drawn_on, "picture of good/ or removed/; empty: the first good"),
+        _line("smallest", region.smallest, "side of the smallest defect in pixels; 0: not said"),
     ]
     return "\n".join(lines) + "\n"
 

@@ -11,6 +11,7 @@ from typing import Any
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message
 from edgeseg.teach.project import Kind, Project, ProjectSettings, RegionSettings, is_picture_name
+from edgeseg.vision.blobs import asks_for_several
 from edgeseg.vision.images import images_in
 from edgeseg.vision.picture_size import picture_size
 
@@ -57,6 +58,24 @@ def view(project: Project) -> dict[str, Any] | None:
         **_picture_facts(newest),
         "reference": {**_picture_facts(shown), "kind": shown.parent.name},
     }
+
+
+def smallest_is_seen(project: Project) -> Message | None:
+    """Say whether a fit could see the smallest defect; None where nothing tells, or nobody asked.
+
+    Of several parts in a picture only the fit knows how large they are.
+    """
+    from edgeseg.fitting.smallest import what_is_seen  # the station fits nothing
+
+    settings, shown = project.settings(), view(project)
+    smallest = settings.region.smallest
+    if not smallest or shown is None or asks_for_several(settings.region.locate):
+        return None
+    width, height = shown["reference"]["size"]
+    try:
+        return what_is_seen(settings.config(), (height, width), smallest)
+    except UsageError as error:
+        return next(part for part in error.args if isinstance(part, Message))
 
 
 def _find(project: Project, name: str) -> Path | None:

@@ -1,14 +1,15 @@
 """The report of a fit for `judge`: scores of pictures that were not fitted on, and maps.
 
 report.json  {"when", "images", "good": [{"name", "score", "peak", "part", "foreign"}],
-              "planted": [score], "bad": [{"name", "score", "verdict"}], "lost", "rise"}
+              "planted": [score], "bad": [{"name", "score", "verdict"}], "lost", "rise",
+              "smallest", "spots": [score]}
 maps         JPEG of the worst good ones and of the bad ones
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,8 @@ class FitReport:
     lost: float = 0.0  # share of the planted defects
     rise: float = 1.0  # of the threshold, as a factor
     promise: Promise = "conformal"  # how a rate becomes a threshold
+    smallest: int = 0  # side of the smallest defect that matters, in pixels; 0: not said
+    spots: tuple[float, ...] = ()  # scores of planted ones of that size
 
     def of_parts(self) -> tuple[list[float], list[float]]:
         """Scores and peaks of parts: the highest of each part's pictures."""
@@ -165,9 +168,15 @@ def write_report(
         planted=() if planted is None else tuple(planted.scores.tolist()),
         bad=tuple(bad),
         promise=artefact.calibration.promise,
+        **_spots_of(artefact),
     )
     store_report(folder, report)
     return report
+
+
+def _spots_of(artefact: "Artefact") -> dict[str, Any]:
+    facts = artefact.data.get("smallest")
+    return {} if facts is None else {"smallest": facts["px"], "spots": tuple(facts["scores"])}
 
 
 def draw_map(detector: "Detector", image_hwc: NDArray[np.uint8], target: Path) -> JudgedPrediction:

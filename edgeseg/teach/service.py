@@ -27,7 +27,7 @@ from edgeseg.teach.learn_service import Facts, LearnService, Mark
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
 from edgeseg.teach.project import KINDS, Kind, Project, RegionSettings, check_picture_name
-from edgeseg.teach.reference import store_region, view
+from edgeseg.teach.reference import smallest_is_seen, store_region, view
 from edgeseg.teach.second_person import clear_pending, pending_facts
 from edgeseg.teach.thumbnails import shrunk_jpeg
 from edgeseg.teach.versions import Versions
@@ -250,9 +250,11 @@ class TeachService(LearnService):
 
     def region(self) -> Facts:
         """{"roi": [x, y, w, h] | null, "ignore": [[[x, y], ...], ...], "locate": "none|...",
-        "drawn_on": name of the picture whose part they go with, or ""}.
+        "drawn_on": name of the picture whose part they go with, or "",
+        "smallest": pixels or 0, "seen": whether the model can see such a defect, or null}.
         """
-        return self.project.settings().region.facts()
+        facts = self.project.settings().region.facts()
+        return {**facts, "seen": smallest_is_seen(self.project)}
 
     def view(self) -> Facts | None:
         """Find whole pictures to draw on: {"name": of the newest good one, "size": [w, h],
@@ -263,7 +265,7 @@ class TeachService(LearnService):
     def set_region(self, region: Facts) -> Facts:
         """Store the region of the next fit; returns the region as it is stored."""
         store_region(self.project, RegionSettings.from_page(region))
-        self.project.log("region", **self.region())
+        self.project.log("region", **self.project.settings().region.facts())
         return self.region()
 
     # Fit

@@ -100,6 +100,7 @@ class RegionRequest:
     ignore: tuple[tuple[tuple[float, float], ...], ...]
     locate: str
     drawn_on: str = ""  # the picture that was shown; empty: as before
+    smallest: int = 0  # side of the smallest defect that matters; 0: not said
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,9 @@ def _projections(proto: ModelProto) -> list[NodeProto]:
 
 def _retype(proto: ModelProto, region: set[str]) -> None:
     """Make the float tensors of a region fp16 and cast at its borders."""
+    region, given = _free_outputs(proto, region)
     constants = initializers(proto)
     made = {name for node in proto.graph.node if node.output[0] in region for name in node.output}
-    outputs = {value.name for value in proto.graph.output}
     casts: dict[tuple[str, int], str] = {}
     order: list[NodeProto] = []
 
@@ -101,10 +101,20 @@ def _retype(proto: ModelProto, region: set[str]) -> None:
             elif not inside and name in made:
                 node.input[i] = cast(name, TensorProto.FLOAT)
         order.append(node)
-    if outputs & made:
-        raise ExportError(f"outputs {sorted(outputs & made)} would become fp16; expected fp32")
+    for name, inner in given.items():
+        order.append(helper.make_node("Cast", [inner], [name], to=TensorProto.FLOAT, name=name))
     del proto.graph.node[:]
     proto.graph.node.extend(order)
+
+
+def _free_outputs(proto: ModelProto, region: set[str]) -> tuple[set[str], dict[str, str]]:
+    """Rename tensors of a region that are outputs, which stay fp32: return them by those names."""
+    made = {name for node in proto.graph.node if node.output[0] in region for name in node.output}
+    inner = {each.name: f"{each.name}_inner" for each in proto.graph.output if each.name in made}
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [inner.get(name, name) for name in names]
+    return {inner.get(name, name) for name in region}, inner
 
 
 def _halve(tensor: TensorProto) -> None:

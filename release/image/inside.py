@@ -21,7 +21,8 @@ from pathlib import Path
 
 QEMU = "/usr/bin/qemu-aarch64-static"
 # Processors of Raspberry Pi 4 and 5 (and of Jetson Orin, nearly), as /proc/cpuinfo describes them.
-# Emulation shows the one of this computer there; ONNX Runtime and OpenVINO ask it for kernels.
+# Emulation shows the one of this computer there, and in /sys. ONNX Runtime and OpenVINO ask both
+# for kernels, and OpenVINO ends where /sys does not say which processor it is.
 CPUS = {
     "cortex-a72": ("0xd08", "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"),
     "cortex-a76": (
@@ -30,6 +31,7 @@ CPUS = {
         "dcpop asimddp",
     ),
 }
+_SYSTEM = "/sys/devices/system/cpu"
 _MAGIC = (
     r":edgeseg-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:"
     r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:"
@@ -77,12 +79,14 @@ class Inside:
         script = _EMULATED.format(
             register=shlex.quote(f"{_MAGIC}{QEMU}:F"), uid=uid, enter=shlex.join(enter)
         )
-        told = self.root.parent / f"cpuinfo.{self.cpu}"
+        told, system = (self.root.parent / f"{name}.{self.cpu}" for name in ("cpuinfo", "cpus"))
         told.write_text(_cpuinfo(self.cpu), encoding="utf-8")
+        _describe_in_sys(self.cpu, system)
         own = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)
         return self._mounted(
             [*drop, "env", f"QEMU_CPU={self.cpu}", *own],
-            cpuinfo=f"mount --bind {shlex.quote(str(told))} {{root}}/proc/cpuinfo",
+            cpuinfo=f"mount --bind {shlex.quote(str(told))} {{root}}/proc/cpuinfo\n"
+            f"mount --bind {shlex.quote(str(system))} {{root}}{_SYSTEM}",
         )
 
     def _mounted(self, run: list[str], *, cpuinfo: str) -> list[str]:
@@ -161,6 +165,24 @@ def _cpuinfo(cpu: str) -> str:
         "CPU architecture: 8\nCPU variant\t: 0x4\nCPU part\t: {}\nCPU revision\t: 1\n\n"
     )
     return "".join(one.format(index, features, part) for index in range(os.cpu_count() or 1))
+
+
+def _describe_in_sys(cpu: str, folder: Path) -> None:
+    """Copy what this computer says of its processors, with the register that names an ARM's."""
+    part = int(CPUS[cpu][0], 16)
+    register = 0x41 << 24 | 0x4 << 20 | 0xF << 16 | part << 4 | 0x1  # as in cpuinfo
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in ("online", "possible", "present"):
+        shutil.copyfile(f"{_SYSTEM}/{name}", folder / name)
+    for number in range(os.cpu_count() or 1):
+        named = folder / f"cpu{number}/regs/identification"
+        named.mkdir(parents=True)
+        (named / "midr_el1").write_text(f"0x{register:016x}\n", encoding="ascii")
+        topology = Path(f"{_SYSTEM}/cpu{number}/topology")
+        (folder / f"cpu{number}/topology").mkdir()
+        for path in topology.glob("*"):
+            shutil.copyfile(path, folder / f"cpu{number}/topology/{path.name}")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     CONTROL,
     CONTROL_BITS,
     JOB_LOAD,
+    KIND,
     MAP_VERSION,
     NEXT_PART_ID,
     PART_NOTE,
@@ -137,7 +138,9 @@ class ModbusFace:
             status.checks & 0xFFFF,
             int(status.check_answer),
         )
-        registers[PART_NOTE] = int(shown.trigger.part_note) if valid and shown is not None else 0
+        if valid and shown is not None:
+            registers[PART_NOTE] = int(shown.trigger.part_note)
+            registers[KIND] = 0 if shown.inspection is None else shown.inspection.kind_number
         if not valid and shown is not None:  # read already: its id stays to be seen, no verdict
             registers[RESULT_ID : RESULT_ID + 2] = high_low(shown.trigger.trigger_id)
         return registers

@@ -1,7 +1,7 @@
 """The register map. It is frozen, since PLC programs depend on it; docs/line.md explains it.
 
 0-19 the state, 20-35 part id of the result, 36-55 what a PLC writes besides the control word,
-57-59 added later: golden checks on request, and the note on the part id
+57-60 added later: golden checks on request, the note on the part id, and the kind of the defect
 """
 
 import math
@@ -18,7 +18,7 @@ PART_ID = 20
 JOB_LOAD, MISSED, OVERRUNS, RUN = 36, 37, 38, 39
 NEXT_PART_ID = 40
 VERSION = 56
-CHECKS, CHECK_ANSWER, PART_NOTE = 57, 58, 59
+CHECKS, CHECK_ANSWER, PART_NOTE, KIND = 57, 58, 59, 60
 PART_REGISTERS = MAX_PART_ID // 2
 NO_NUMBER = -(2**31)  # for a score that is none
 WRITABLE = {CONTROL, JOB_LOAD, *range(NEXT_PART_ID, NEXT_PART_ID + PART_REGISTERS)}

@@ -16,7 +16,7 @@ from edgeseg.modelfile.signature import Statement
 
 _UINT8 = np.dtype(np.uint8)
 # What a graph returns, by name: map (N, H, W), score (N,) and, where the model has them, grid and
-# map_grid (N, h, w), and variant (N,), which is a whole number.
+# map_grid (N, h, w), variant (N,), which is a whole number, and apart (N, P, k).
 Outputs = Mapping[str, NDArray[Any]]
 
 
@@ -83,13 +83,14 @@ class Session(ABC):
 
 def _prediction(outputs: Outputs, index: int, variants: Sequence[str]) -> Prediction:
     """Copy what belongs to one frame: a view would keep, or share, the whole batch."""
-    grid, shown = outputs.get("grid"), outputs.get("map_grid")
+    grid, shown, apart = (outputs.get(name) for name in ("grid", "map_grid", "apart"))
     return Prediction(
         map_hw=outputs["map"][index].copy(),
         score=float(outputs["score"][index]),
         grid_hw=None if grid is None else grid[index].copy(),
         map_grid_hw=None if shown is None else shown[index].copy(),
         variant=variants[int(outputs["variant"][index])] if variants else None,
+        apart_pk=None if apart is None else apart[index].astype(np.float32),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.files import file_sha256
+from edgeseg.decision.explain import explained_facts
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.seal import HASH_STATE
 from edgeseg.runtime.backends.model_file import file_metadata, plan_metadata
@@ -57,7 +58,9 @@ def _describe_plan(path: Path) -> Facts:
     low, _, high = metadata.input.batch
     count = low if low == high else "batch"
     grid_hw = metadata.grid_hw
-    sides = {"map": metadata.size_hw, "grid": grid_hw, "map_grid": grid_hw}  # others: one value
+    apart = (grid_hw[0] * grid_hw[1], metadata.k)
+    # Others: one value.
+    sides = {"map": metadata.size_hw, "grid": grid_hw, "map_grid": grid_hw, "apart": apart}
     facts: Facts = {
         "inputs": {metadata.input.name: _text("uint8", count, *metadata.size_hw, 3)},
         "outputs": {
@@ -92,6 +95,7 @@ def _graph_facts(path: Path) -> Facts:
 
 def _readable(metadata: ModelMetadata) -> Facts:
     values: Facts = json.loads(metadata.to_json())
+    values |= explained_facts(metadata.reasons, metadata.kinds)
     return values | {"threshold": values["threshold"] | {"method": metadata.threshold.method}}
 
 

@@ -11,12 +11,12 @@ from edgeseg.base.messages import Message
 from edgeseg.decision.doubt import Doubt
 from edgeseg.decision.judgement import (
     JudgedPart,
-    Severity,
     Verdict,
     is_alarming,
     oddness_of,
     severity_of,
 )
+from edgeseg.decision.kinds import Severity
 from edgeseg.decision.prediction import Prediction, Region
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.modelfile.precisions import runs_on
@@ -146,6 +146,11 @@ class FrameResult:
             for region in self.regions
         }
         return "major" if "major" in of_regions else "minor" if of_regions else None
+
+    @property
+    def strongest(self) -> Region | None:
+        """The region whose kind and reason stand for the frame; None without regions."""
+        return next(iter(self.regions), None)
 
     @property
     def map_hw(self) -> NDArray[np.float32]:

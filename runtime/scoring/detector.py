@@ -162,6 +162,7 @@ class Detector:
             input_nhwc = np.empty((1, *self.metadata.size_hw, 3), np.uint8)
             self._inputs.into(frame_hwc, input_nhwc[0], view=view, swap=swap)
             prediction = self._inputs.mask_ignored(self._session.infer(input_nhwc)[0], view)
+            prediction = self._inputs.explain(prediction, input_nhwc[0])
             return replace(prediction, appearance=appearance_of(input_nhwc[0]))
         crop_hwc = view.crop(frame_hwc)
         pieces = cut(crop_hwc, tiling)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
+from edgeseg.decision.explain import with_explanation
 from edgeseg.decision.prediction import Prediction
 from edgeseg.decision.several import PartLooks
 from edgeseg.modelfile.metadata import ModelMetadata
@@ -87,6 +88,14 @@ class InputMaker:
             grid_hw=np.where(kept_hw, grid_hw, 0),
             map_grid_hw=None if own_hw is None else np.where(kept_hw, own_hw, 0),
             variant=prediction.variant,
+            apart_pk=prediction.apart_pk,
+        )
+
+    def explain(self, prediction: Prediction, input_hwc: NDArray[np.uint8]) -> Prediction:
+        """Return a prediction that describes its regions, as far as the model can."""
+        meta = self._metadata
+        return with_explanation(
+            prediction, input_hwc, grid_hw=meta.grid_hw, kinds=meta.kinds, reasons=meta.reasons
         )
 
     def count_parts(
@@ -94,7 +103,10 @@ class InputMaker:
     ) -> list[Prediction]:
         """Return the predictions of several parts, of cells that count, with their appearance."""
         return [
-            replace(self.mask_ignored(prediction, view), appearance=appearance_of(input_hwc))
+            replace(
+                self.explain(self.mask_ignored(prediction, view), input_hwc),
+                appearance=appearance_of(input_hwc),
+            )
             for prediction, view, input_hwc in zip(
                 predictions, looks.views, inputs_nhwc, strict=True
             )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.messages import Setting
 from edgeseg.decision.doubt import doubt_on
+from edgeseg.decision.explain import without_explanation
 from edgeseg.decision.judgement import (
     JudgedFrame,
     chance,
@@ -171,6 +172,7 @@ class Scorer:
             taken, looks, predictions, slots_nhwc, strict=True
         ):
             counted = self._inputs.mask_ignored(prediction, look.view)
+            counted = self._inputs.explain(counted, slot_hwc)
             if self.thresholds.appearance is not None:
                 counted = replace(counted, appearance=appearance_of(slot_hwc))
             results.append(self._judge(frame, look, counted, buffered_ns, marks))
@@ -298,7 +300,7 @@ class Scorer:
             frame_hwc=crop_hwc if frame.channels == "rgb" else crop_hwc[:, :, ::-1],
             captured_hwc=whole_hwc if frame.channels == "rgb" else whole_hwc[:, :, ::-1],
             roi_xy=view.corner_xy,
-            prediction=judged.prediction,
+            prediction=without_explanation(judged.prediction),
             threshold_score=self.thresholds.score,
             threshold_pixel=self.thresholds.pixel,
             verdict=areas.verdict,

@@ -57,6 +57,7 @@ def frame_event(result: FrameResult) -> dict[str, object]:
                     picture_px=result.frame_hwc.shape[0] * result.frame_hwc.shape[1],
                 ),
                 "peak": finite(region.peak),
+                **region.explanation_facts(),
             }
             for region in result.regions
         ],

@@ -8,6 +8,7 @@ from edgeseg.base.errors import RuntimeFailure
 from edgeseg.base.plain import finite
 from edgeseg.decision.doubt import Doubt
 from edgeseg.decision.judgement import JudgedPart, parts_facts
+from edgeseg.decision.prediction import Region
 from edgeseg.runtime.events.codes import (
     NO_INSPECTION,
     UNAPPROVED,
@@ -28,6 +29,11 @@ MAX_PART_ID = 32  # characters: sixteen registers
 NO_TRACE: Mapping[str, object] = MappingProxyType(
     dict.fromkeys(("recipe", "model_sha256", "precision", "backend", "operating_point"))
 )
+
+
+def explanation_of(region: Region | None) -> dict[str, object]:
+    """Return kind and reason of a region; nothing where the model does not tell them."""
+    return {} if region is None else region.explanation_facts()
 
 
 def variant_facts(variant: str | None) -> dict[str, object]:
@@ -89,7 +95,14 @@ class Inspection:
     trace: Mapping[str, object] | None = None  # what judged it, for the log
     pose: Pose | None = None  # where the part lies, if it is looked for
     variant: str | None = None  # of the product; None: the model has one product
+    strongest: Region | None = None  # whose kind and reason stand for the part
     parts: tuple[JudgedPart, ...] = ()  # of a picture of several, from top to bottom
+
+    @property
+    def kind_number(self) -> int:
+        """The number of the kind, from 1; 0: unknown, or the model knows none."""
+        kind = None if self.strongest is None else self.strongest.kind
+        return 0 if kind is None else kind.number
 
     @property
     def reason(self) -> str:
@@ -167,6 +180,9 @@ class StationResult:
             "latency_ms": round(self.latency_ms, 3),
             **parts_facts(() if seen is None else seen.parts),
             **variant_facts(None if seen is None else seen.variant),
+            **(
+                {} if seen is None or seen.strongest is None else seen.strongest.explanation_facts()
+            ),
             **((None if seen is None else seen.trace) or NO_TRACE),
         }
 

@@ -32,6 +32,7 @@ def inspection_of(result: FrameResult, *, job: Job | None = None) -> Inspection:
         pose=result.pose,
         variant=result.prediction.variant,
         parts=result.parts,
+        strongest=result.strongest,
     )
 
 

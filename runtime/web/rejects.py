@@ -76,6 +76,7 @@ def part_facts(result: FrameResult) -> Facts:
         "threshold": result.threshold_score,
         "p_value": result.p_value,
         "oddness": result.oddness,
+        "told": None if result.strongest is None else result.strongest.explanation,
         "region_count": result.region_count,
         **variant_facts(result.prediction.variant),
     }

@@ -74,7 +74,7 @@ class FakeTeach(TeachService):
         self.asked = self.loss = None
         self.camera_ok, self.frames = True, 0
         self.kept = {"good": [], "bad": [], "removed": []}
-        self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": ""}
+        self.drawn = {"roi": None, "ignore": [], "locate": "none", "drawn_on": "", "smallest": 0}
         self.reference: tuple[str, str] | None = None
         self.fit = {"state": "none", "share": 0.0, "sentence": ""}
         self.model, self.capturing, self.chosen = None, "off", 2.0
@@ -232,7 +232,11 @@ class FakeTeach(TeachService):
     def set_region(self, region):
         self._note("set_region", region)
         followed = region["locate"] != "none"
-        self.drawn = {**region, "drawn_on": region.get("drawn_on", "") if followed else ""}
+        self.drawn = {
+            "smallest": 0,
+            **region,
+            "drawn_on": region.get("drawn_on", "") if followed else "",
+        }
         return self.drawn
 
     def start_fit(self, options):

@@ -162,17 +162,19 @@ def test_the_signature_is_the_contract() -> None:
     assert entry.name == "frames"
     assert entry.type.tensor_type.elem_type == TensorProto.UINT8
     assert [side.dim_value for side in entry.type.tensor_type.shape.dim][1:] == [64, 64, 3]
-    assert [value.name for value in proto.graph.output] == ["map", "score", "grid"]
+    assert [value.name for value in proto.graph.output] == ["map", "score", "grid", "apart"]
     assert {value.type.tensor_type.elem_type for value in proto.graph.output} == {TensorProto.FLOAT}
     shapes = [len(value.type.tensor_type.shape.dim) for value in proto.graph.output]
-    assert shapes == [3, 1, 3]
+    assert shapes == [3, 1, 3, 3]
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", 18)]
 
 
 def test_the_maps_own_cells_are_an_output_beside_the_scores() -> None:
     proto = traced(*VARIANTS["any batch, own map"])
-    assert [value.name for value in proto.graph.output] == ["map", "score", "grid", "map_grid"]
-    assert [len(value.type.tensor_type.shape.dim) for value in proto.graph.output] == [3, 1, 3, 3]
+    names = ["map", "score", "grid", "map_grid", "apart"]
+    assert [value.name for value in proto.graph.output] == names
+    sides = [len(value.type.tensor_type.shape.dim) for value in proto.graph.output]
+    assert sides == [3, 1, 3, 3, 3]
     assert [form.input[1] for form in quadratic_forms(proto)] == ["factor", "map_factor"]
     assert quadratic_form(proto).input[1] == "factor"
     both = traced(SHOWN, GraphOptions(grid_output=False))

@@ -71,7 +71,7 @@ def test_a_file_and_its_sidecar(tmp_path: Path) -> None:
     assert exported.report == {"precision": "all fp32"}
     assert [row.backend for row in exported.agreements] == ["ONNX Runtime", "OpenVINO"]
     assert all(row.passed and row.source == "synthetic images" for row in exported.agreements)
-    assert exported.metadata.outputs == ("map", "score", "grid")
+    assert exported.metadata.outputs == ("map", "score", "grid", "apart")
     assert notes[0].startswith("backend")
     assert notes[0].count("  agrees") == 2
 

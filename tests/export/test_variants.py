@@ -47,7 +47,7 @@ def by_detector(path: Path, backend: str) -> dict[str, JudgedPrediction]:
 def test_fp32_is_the_reference_in_every_backend(tmp_path: Path) -> None:
     done = exported(tmp_path / "m.onnx", batch=(1, 2, 4))
     assert done.metadata.variants == ("blue", "red")
-    assert done.metadata.outputs == ("map", "score", "grid", "map_grid", "variant")
+    assert done.metadata.outputs == ("map", "score", "grid", "map_grid", "variant", "apart")
     assert [row.other_variants for row in done.agreements] == [0] * len(done.agreements)
     model = Model(two_colours(CONFIG))
     for backend in ("cpu", "openvino"):

@@ -13,9 +13,12 @@ from edgeseg.base.progress import ignore
 from edgeseg.config import FitConfig
 from edgeseg.decision.judgement import JudgedPart, parts_facts
 from edgeseg.decision.metric_registry import stored_metrics
+from edgeseg.decision.prediction import Region
 from edgeseg.decision.score_origin import ThresholdChoice
+from edgeseg.decision.why import Why
 from edgeseg.fitting import checkpoint
 from edgeseg.fitting.graph import graph_facts
+from edgeseg.fitting.known_kinds import make_kinds
 from edgeseg.fitting.parallel import shards
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.factors import MapFactors
@@ -55,6 +58,16 @@ from tests.support.small_graphs import write_graph
 FORMATS = text_of("docs/formats.md")
 NAMES = ("red", "blue")  # of variants
 PARTS = (JudgedPart(box_xywh=(1, 2, 3, 4), degrees=5.0, score=0.1, verdict="good"),)
+SMALLEST = {"px": 12, "cell_px": 8.0, "scores": [1.0]}
+ROWS = np.eye(4, dtype=np.float32)
+KINDS = make_kinds(ROWS, ["dent", "dent", "scratch", "scratch"], projection=ROWS)
+TOLD = Region(
+    box_xywh=(1, 2, 3, 4),
+    area_px=12,
+    peak=9.0,
+    kind=KINDS.nearest(ROWS[0]),
+    why=Why(layer="texture", share=0.4, change="darker"),
+)
 CHOICE = ThresholdChoice(by="rate", number=0.02)
 ACCURACY = {
     **{metric.key: 0.5 for metric in stored_metrics()},
@@ -89,9 +102,10 @@ def assert_documented(heading: str, *examples: dict[str, Any]) -> None:
 def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     geometry = Geometry(camera_hw=(96, 96), roi=Roi(x=0, y=0, w=64, h=64))
     looking = small_artefact.config.with_options({"geometry": geometry, "variants": NAMES})
-    told = small_artefact.data | {"group_by": "folder"}
+    told = small_artefact.data | {"group_by": "folder", "smallest": SMALLEST}
     chosen = replace(small_artefact.calibration, choice=CHOICE)
-    header = replace(small_artefact, config=looking, data=told, calibration=chosen).header()
+    changed = replace(small_artefact, config=looking, data=told, calibration=chosen, kinds=KINDS)
+    header = changed.header()
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
     assert set(header["config"]) == {item.name for item in fields(FitConfig)}
 
@@ -149,6 +163,7 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
             small_artefact,
             config=tiled,
             calibration=replace(small_artefact.calibration, choice=CHOICE),
+            kinds=KINDS,
         ),
         artefact_sha256="0" * 64,
         precision="fp32",
@@ -189,15 +204,17 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, A
 
 
 def test_events(streamed: tuple[list[dict[str, Any]], Any]) -> None:
-    lines, told = streamed
+    lines, report_of_run = streamed
     by_kind = {line["event"]: line for line in lines}
     assert set(by_kind) == {"run_start", "frame", "source_open", "source_end", "run_end"}
     assert by_kind["frame"]["regions"], "an example with regions"
     assert_documented("Event run_start", by_kind["run_start"])
-    assert_documented("Event frame", by_kind["frame"] | variant_facts("red") | parts_facts(PARTS))
+    told = {"regions": [by_kind["frame"]["regions"][0] | TOLD.explanation_facts()]}
+    others = variant_facts("red") | parts_facts(PARTS) | told
+    assert_documented("Event frame", by_kind["frame"] | others)
     sources = "Event source_open, source_lost, source_back, source_end, frame_lost"
     assert_documented(sources, by_kind["source_open"], by_kind["source_end"])
-    assert set(by_kind["run_end"]) == {*told, "event"}
+    assert set(by_kind["run_end"]) == {*report_of_run, "event"}
 
 
 def test_event_of_a_result() -> None:
@@ -209,6 +226,7 @@ def test_event_of_a_result() -> None:
         box_xywh=(1, 2, 3, 4),
         frame_index=0,
         variant="red",
+        strongest=TOLD,
         parts=PARTS,
     )
     result = StationResult(trigger=trigger, inspection=seen, wall_s=0.0, latency_ms=1.0)

@@ -364,5 +364,17 @@ def test_a_region_that_cannot_be_meant_is_refused(taught, region, says):
 
 def test_a_region_is_stored_for_the_next_fit(taught):
     told = {"roi": [4, 2, 40, 28], "ignore": [[[5, 5], [9, 5], [9, 9]]], "locate": "none"}
-    assert taught.set_region(told) == {**told, "drawn_on": ""}
+    assert taught.set_region(told) == {**told, "drawn_on": "", "smallest": 0, "seen": None}
     assert str(taught.project.settings().config().geometry.roi) == "4,2,40,28"
+
+
+def test_the_smallest_defect_is_asked_for_and_answered_before_the_fit(taught):
+    plain = {"roi": None, "ignore": [], "locate": "none"}
+    seen = {
+        pixels: taught.set_region({**plain, "smallest": pixels})["seen"].key for pixels in (3, 400)
+    }
+    assert seen == {3: "smallest_seen", 400: "smallest_seen"}
+    assert taught.project.settings().region.smallest == 400
+    assert taught.set_region(plain)["seen"] is None
+    with pytest.raises(UsageError, match="smallest=1"):
+        taught.set_region({**plain, "smallest": 1})

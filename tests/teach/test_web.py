@@ -241,7 +241,10 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
     reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
     view = {"name": "good-0001.png", "size": [640, 480], "reference": reference}
-    assert site.read("/teach/region") == (200, {**region, "drawn_on": "", "view": view})
+    assert site.read("/teach/region") == (
+        200,
+        {**region, "drawn_on": "", "smallest": 0, "view": view},
+    )
 
 
 @pytest.mark.parametrize("address", ["/teach/mark", "/teach/withdraw", "/teach/learn"])

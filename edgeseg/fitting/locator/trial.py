@@ -162,7 +162,7 @@ class WayTrial:
     def scores(self, number: int) -> TrialScores:
         """Fit one of the ways, and judge pictures and copies by models that have not seen them."""
         tried = self._tries[number]
-        options = replace(self._options, planted=0, anomalies=())
+        options = replace(self._options, planted=0, smallest=None, anomalies=())
         with collect(tried.space, self._samples, (), shard=Shard(), options=options) as collected:
             seen = collected.seen
             evidence = self._evidence_of(tried, seen)

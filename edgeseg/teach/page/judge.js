@@ -85,6 +85,8 @@ function showRate() {
   if (row.good_alarms != null) items.push(["good_alarms", few(row.good_alarms)]);
   $("recall").replaceChildren(...items.map(([key, value, low]) => make("div", {className: low ? "flag" : ""}, make("dt", {textContent: t(key)}),
     make("dd", {textContent: (low ? "⚠ " : "") + value}))));
+  $("smallest-found").hidden = !row.smallest;
+  if (row.smallest) [$("smallest-found").textContent, $("smallest-found").lang] = spoken(row, "smallest");
   $("weak").hidden = !row.warning;
   if (row.warning) [$("weak").textContent, $("weak").lang] = spoken(row, "warning");
   const loss = row.loss;  // against what runs; null where nothing of this fit does

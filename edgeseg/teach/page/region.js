@@ -29,9 +29,9 @@ async function change(next, {undoing = false} = {}) {
   rememberRegion();
   showRegion();
   const turn = ++regionSaving;
-  const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate, drawn_on: next.drawn_on}, $("region"));
+  const stored = await act("/teach/region", {roi: next.roi, ignore: next.ignore, locate: next.locate, drawn_on: next.drawn_on, smallest: next.smallest}, $("region"));
   if (turn !== regionSaving) return;
-  if (stored) { view = stored.view; drawn = {...drawn, drawn_on: stored.drawn_on}; $("region-saved").textContent = t("region_saved"); showRegion(); }
+  if (stored) { view = stored.view; drawn = {...drawn, drawn_on: stored.drawn_on, seen: stored.seen, seen_said: stored.seen_said}; $("region-saved").textContent = t("region_saved"); showRegion(); }
   else { drawn = before; if (!undoing) undone.pop(); rememberRegion(); showRegion(); }  // as it is stored
 }
 
@@ -87,6 +87,16 @@ function showLocate(writable) {
   const refused = refusedLocate(fit) && fit.setting.value === drawn.locate;
   $("locate-refused").hidden = !refused;
   if (refused) $("locate-refused").lastElementChild.textContent = fit.sentence;
+}
+
+// The smallest defect that matters, and whether the model could see it.
+$("smallest").onchange = () => change({...drawn, smallest: Math.max(0, Math.round(Number($("smallest").value) || 0))});
+function showSmallest(writable) {
+  if (document.activeElement !== $("smallest")) $("smallest").value = drawn.smallest || 0;
+  $("smallest").disabled = !writable;
+  const [words, lang] = drawn.smallest && drawn.seen ? spoken(drawn, "seen") : ["", language];
+  $("smallest-seen").textContent = words;
+  $("smallest-seen").lang = lang;
 }
 
 function deleteShape(key) {
@@ -148,6 +158,7 @@ function shapeLine(item) {
 function showRegion() {
   const count = draft.length, writable = isSupervisor() && regionLoaded;
   showLocate(writable);
+  showSmallest(writable);
   $("tool-help").textContent = !isSupervisor() ? t("needs_supervisor") : t(tool() === "ignore" && count ? "help_polygon" : "help_" + tool(), {n: number(count)});
   $("close-polygon").hidden = count < 3;
   $("region-undo").disabled = !writable || !count && !undone.length;

@@ -1,6 +1,6 @@
 // Shapes over the camera's picture: drawing, choosing and moving them by mouse, finger and keys.
 const NEAR = 16;  // pixels of the screen
-let drawn = {roi: null, ignore: [], locate: "none", drawn_on: ""}, draft = [], chosen = null, size = [640, 480], drag = null;
+let drawn = {roi: null, ignore: [], locate: "none", drawn_on: "", smallest: 0}, draft = [], chosen = null, size = [640, 480], drag = null;
 
 const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").slice(0, 4).map(Number) : null;
 let anglesWanted = "";  // of a mark that is still to be drawn

@@ -12,6 +12,7 @@ function forgetScores() { scores = []; driftShown = ""; }
 function showPartFigures(part) {
   $("part-score").textContent = part && part.score != null ? t("score_of", {score: few(part.score), threshold: few(part.threshold)}) : "";
   [$("part-oddness").textContent, $("part-oddness").lang] = part ? part.oddness ? spoken(part, "oddness") : [part.reason, "en"] : ["", "en"];
+  [$("part-told").textContent, $("part-told").lang] = part?.told ? spoken(part, "told") : ["", "en"];
 }
 
 function showFigures(now) {

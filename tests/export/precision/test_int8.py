@@ -107,7 +107,7 @@ def test_the_form_for_cpus_is_an_integer_product() -> None:
     assert "factor" not in values
     assert values["factor_int8"].dtype == np.int8
     assert values["factor_int8"].shape == (16, 16, 10)
-    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1, 1, 1]
+    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1] * 4
 
 
 def test_a_map_of_its_own_is_a_second_integer_product() -> None:
@@ -119,7 +119,7 @@ def test_a_map_of_its_own_is_a_second_integer_product() -> None:
     assert values["map_factor_int8"].dtype == np.int8
     assert values["map_factor_int8"].shape == artefact(SHOWN).factors.shown.factor.shape
     assert values["map_weight"].dtype == np.float32
-    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1] * 4
+    assert [value.type.tensor_type.elem_type for value in proto.graph.output] == [1] * 5
     half = constants(whole(SHOWN, "trt"))
     assert {half[name].dtype for name in ("factor", "map_factor")} == {np.dtype(np.float16)}
     wanted = reference(SHOWN, UNSEEN)

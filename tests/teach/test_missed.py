@@ -1,0 +1,177 @@
+"""Missed defects become the next version: shown first, kept for later fits, and taken back."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edgeseg.base.errors import UsageError
+from edgeseg.cli.group import cli
+from edgeseg.runtime import open as open_model
+from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.teach.background_job import BackgroundJob
+from edgeseg.teach.feedback import Feedback
+from edgeseg.teach.fit_job import fit
+from edgeseg.teach.learner import Learner
+from edgeseg.teach.learning import Preview, next_version, read_preview
+from edgeseg.teach.missed import ask_for, asked, drop_asked, learned_defects
+from edgeseg.teach.pictures import Pictures
+from edgeseg.teach.project import Project
+from edgeseg.teach.versions import Versions
+from edgeseg.vision.images import write_image
+from tests.support import KEPT
+from tests.support.small_models import frames
+from tests.support.striped_parts import defective, write_defects
+from tests.support.teach_engine import LISTENER
+
+SIZE_HW = (64, 64)
+
+
+def preview_now(project: Project) -> Preview:
+    folder = project.folder / "next"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    next_version(project, folder, LISTENER)
+    preview = read_preview(folder)
+    assert preview is not None
+    return preview
+
+
+def open_learner(project: Project) -> Learner:
+    return Learner(
+        project,
+        versions=Versions(project),
+        feedback=Feedback(project.feedback),
+        pictures=Pictures(project),
+        work=BackgroundJob(project),
+    )
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that runs, fitted on good parts alone."""
+    project = Project.open_or_create(tmp_path_factory.mktemp("missed") / "line3")
+    for number, frame in enumerate(frames(24, size_hw=SIZE_HW)):
+        write_image(project.pictures("good") / f"g{number:02d}.png", frame)
+    settings = project.settings()
+    project.store(replace(settings, graph=str(KEPT / "backbone.onnx"), rate=0.1, may_lose=0.5))
+    project.fit.mkdir()
+    fit(project, project.fit, LISTENER)
+    Versions(project).install()
+    return project.folder
+
+
+@pytest.fixture
+def project(running: Path, tmp_path: Path) -> Project:
+    return Project.open(shutil.copytree(running, tmp_path / "line3"))
+
+
+@pytest.fixture
+def missed(tmp_path: Path) -> Path:
+    return write_defects(tmp_path / "missed", "grey", range(6), size_hw=SIZE_HW)
+
+
+def found(model: Path, kind: str = "grey") -> int:
+    with open_model(model) as detector:
+        pictures = [defective(kind, 50 + n, size_hw=SIZE_HW)[0] for n in range(12)]
+        return sum(detector.predict(each).anomalous for each in pictures)
+
+
+def learn_now(project: Project, missed: Path) -> Learner:
+    learner = open_learner(project)
+    learner.ask_for(missed)
+    preview_now(project)
+    learner._install("supervisor")
+    return learner
+
+
+def test_a_preview_says_what_would_be_found(project, missed):
+    before = found(project.fit / "model.onnx")
+    names = ask_for(project, missed)
+    preview = preview_now(project)
+    assert preview.missed == names
+    assert [item.name for item in preview.would_learn] == list(names)
+    assert preview.threshold_new is not None
+    assert preview.loss is not None
+    assert not preview.loss.planted_lost
+    assert found(project.folder / "next/model.onnx") > before
+    assert found(project.folder / "next/model.onnx", "blot") == 12
+    with open_model(project.folder / "next/model.onnx") as detector:
+        fresh = frames(10, size_hw=SIZE_HW, first=400)
+        assert sum(detector.predict(each).anomalous for each in fresh) <= 2
+
+
+def test_what_is_learned_runs_and_stays_for_later_fits(project, missed):
+    learn_now(project, missed)
+    model = project.recipe / "model.onnx"
+    (kind,) = file_metadata(model).known
+    assert (kind.kind, kind.pictures) == ("grey", 6)
+    assert not asked(project)
+    learned = learned_defects(project)
+    assert len(learned) == 6
+    assert all(each.mask is not None for each in learned)
+    line = project.history()[-1]
+    assert (line["event"], len(line["missed"])) == ("learn", 6)
+    again = project.folder / "again"
+    again.mkdir()
+    fit(project, again, LISTENER)
+    assert file_metadata(again / "model.onnx").threshold == file_metadata(model).threshold
+
+
+def test_a_rollback_takes_them_out(project, missed):
+    before = file_metadata(project.fit / "model.onnx").artefact_sha256
+    learn_now(project, missed).rollback("supervisor")
+    assert file_metadata(project.recipe / "model.onnx").artefact_sha256 == before
+    assert not learned_defects(project)
+    removed = {path.name for path in project.pictures("removed").glob("*.png")}
+    assert len(removed) == 12  # with their masks
+
+
+def test_a_learning_that_was_killed_before_it_ran_asks_for_nothing(project, missed):
+    ask_for(project, missed)
+    preview_now(project)
+    open_learner(project)
+    assert not asked(project)
+    assert not (project.folder / "next").exists()
+
+
+def test_what_is_learned_already_is_refused(project, missed):
+    learn_now(project, missed)
+    with pytest.raises(UsageError, match="the project has learned all of its 6 pictures already"):
+        ask_for(project, missed)
+    write_defects(missed, "grey", range(6, 7), size_hw=SIZE_HW)
+    (name,) = ask_for(project, missed)
+    assert name.startswith("grey/006")
+    drop_asked(project)
+
+
+def test_by_the_command(project, missed):
+    command = ["learn", str(project.folder), "--missed", str(missed)]
+    shown = CliRunner().invoke(cli, [*command, "--dry-run"])
+    assert shown.exit_code == 0, shown.output
+    assert "threshold" in shown.output
+    assert f"do it with: edgeseg learn {project.folder} --missed {missed}" in shown.output
+    assert not asked(project)
+    assert not learned_defects(project)
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
+    assert len(learned_defects(project)) == 6
+    assert file_metadata(project.recipe / "model.onnx").known
+
+
+def test_a_folder_of_none_is_refused(project, tmp_path):
+    (tmp_path / "none").mkdir()
+    result = CliRunner().invoke(
+        cli, ["learn", str(project.folder), "--missed", str(tmp_path / "none")]
+    )
+    assert result.exit_code == 1
+    assert "no pictures of defects" in result.output
+
+
+def test_it_does_not_go_with_another_wish(project, missed):
+    command = ["learn", str(project.folder), "--missed", str(missed), "--rollback"]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2
+    assert "--rollback and --missed: they do different things" in result.output
