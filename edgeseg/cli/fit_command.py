@@ -79,8 +79,8 @@ class FitWishes:
     known: Path | None = typed(
         None,
         "Folder of known defects to learn from, in folders by kind: more like them are found, for "
-        "as many alarms, and named by their kind. A mask beside a picture is 001_mask.png, an outline "
-        "001.json (labelme).",
+        "as many alarms, and named by their kind. A mask beside a picture is 001_mask.png, an "
+        "outline 001.json (labelme).",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
         group=THRESHOLD,
     )

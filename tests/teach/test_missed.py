@@ -1,7 +1,6 @@
 """Missed defects become the next version: shown first, kept for later fits, and taken back."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,14 @@ from edgeseg.teach.feedback import Feedback
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.learning import Preview, next_version, read_preview
-from edgeseg.teach.missed import ask_for, asked, drop_asked, learned_defects
+from edgeseg.teach.missed import ask_for, asked_defects, drop_asked, learned_defects
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
-from edgeseg.vision.images import write_image
-from tests.support import KEPT
+from tests.support.missed_project import SIZE_HW, fitted_project
 from tests.support.small_models import frames
 from tests.support.striped_parts import defective, write_defects
 from tests.support.teach_engine import LISTENER
-
-SIZE_HW = (64, 64)
 
 
 def preview_now(project: Project) -> Preview:
@@ -52,15 +48,7 @@ def open_learner(project: Project) -> Learner:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that runs, fitted on good parts alone."""
-    project = Project.open_or_create(tmp_path_factory.mktemp("missed") / "line3")
-    for number, frame in enumerate(frames(24, size_hw=SIZE_HW)):
-        write_image(project.pictures("good") / f"g{number:02d}.png", frame)
-    settings = project.settings()
-    project.store(replace(settings, graph=str(KEPT / "backbone.onnx"), rate=0.1, may_lose=0.5))
-    project.fit.mkdir()
-    fit(project, project.fit, LISTENER)
-    Versions(project).install()
-    return project.folder
+    return fitted_project(tmp_path_factory.mktemp("missed") / "line3").folder
 
 
 @pytest.fixture
@@ -108,7 +96,7 @@ def test_what_is_learned_runs_and_stays_for_later_fits(project, missed):
     model = project.recipe / "model.onnx"
     (kind,) = file_metadata(model).known
     assert (kind.kind, kind.pictures) == ("grey", 6)
-    assert not asked(project)
+    assert not asked_defects(project)
     learned = learned_defects(project)
     assert len(learned) == 6
     assert all(each.mask is not None for each in learned)
@@ -133,7 +121,7 @@ def test_a_learning_that_was_killed_before_it_ran_asks_for_nothing(project, miss
     ask_for(project, missed)
     preview_now(project)
     open_learner(project)
-    assert not asked(project)
+    assert not asked_defects(project)
     assert not (project.folder / "next").exists()
 
 
@@ -153,7 +141,7 @@ def test_by_the_command(project, missed):
     assert shown.exit_code == 0, shown.output
     assert "threshold" in shown.output
     assert f"do it with: edgeseg learn {project.folder} --missed {missed}" in shown.output
-    assert not asked(project)
+    assert not asked_defects(project)
     assert not learned_defects(project)
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 0, done.output
