@@ -74,7 +74,8 @@ def learn(
     version must get the golden pictures right; a station that runs swaps it in between two frames.
     One that loses more of the planted defects that are found now than the project's may_lose is
     refused: another supervisor confirms it on the page, or --force does it here.
-    Missed defects are learned by a fit on the good pictures, and every later fit knows them too.
+    Missed defects are learned by a fit on the good pictures, and every later fit knows them too;
+    those that people marked on the page come before marks of alarms.
     With --trust it goes on from a recipe that is signed, and the new version waits for a signature.
 
     \b
@@ -141,14 +142,23 @@ def _marks_lines(service: "TeachService", withdraw: str | None) -> Iterator[str]
         from edgeseg.teach.feedback import Author
 
         # A shell has no name, and may do what a supervisor may.
-        service.withdraw(withdraw, by=Author(who="supervisor", name="shell"), of=None)
+        shell = Author(who="supervisor", name="shell")
+        if any(item["id"] == withdraw for item in service.missed()):
+            service.withdraw_missed(withdraw, by=shell)
+        else:
+            service.withdraw(withdraw, by=shell, of=None)
     for item in service.marks():
         words = ", ".join(
             f"{mark['name']} ({mark['who']}): {mark['mark']}" for mark in item["marks"]
         )
         yield f"{item['id']}  {item['said']:<9} {words}"
+    missed = service.missed()
+    for item in missed:
+        who = f"{item['name']} ({item['who']})" if item["known"] else "nobody knows who"
+        yield f"{item['id']}  {'missed':<9} {who}: {item['kind']}"
     counts = service.state()["feedback"]
-    yield f"{counts['agreed']} agreed, {counts['waiting']} waiting"
+    also = f", {len(missed)} missed defects" if missed else ""
+    yield f"{counts['agreed']} agreed, {counts['waiting']} waiting{also}"
 
 
 def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
@@ -168,6 +178,14 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         found = preview["still_found"]
         yield f"threshold  {preview['threshold_old']:.4f} becomes {preview['threshold_new']:.4f}"
         yield f"found      {found['found']} of {found['of']} known defects, as before"
+    if preview["change"] is not None:
+        change = preview["change"]
+        before, after, known = change["found_before"], change["found_after"], change["known"]
+        yield f"defects    {before} of {known} known ones are found, {after} would be"
+        rates = change["per_thousand_before"], change["per_thousand_after"]
+        parts = change["good_after"]["parts"]
+        now, then = (f"{rate:.3g}" for rate in rates)
+        yield f"alarms     {now} per thousand good parts, then {then} ({parts} parts)"
     if preview["loss"] is not None:
         yield f"lost       {preview['loss']['sentence']}"
     yield str(preview["sentence"])

@@ -14,7 +14,7 @@ from edgeseg.vision.images import images_in, pictures_below
 
 UNNAMED_KIND = "defect"
 _MASK = "_mask"
-_NO_KINDS = frozenset({GOOD, "ok", "normal", "ground_truth", "masks"})  # folders of other things
+NO_KINDS = frozenset({GOOD, "ok", "normal", "ground_truth", "masks"})  # folders of other things
 
 
 def read_known_defects(folder: Path) -> tuple[Sample, ...]:
@@ -27,7 +27,7 @@ def read_known_defects(folder: Path) -> tuple[Sample, ...]:
         raise DatasetError(
             f"{folder}: {what}, expected a folder of defective pictures, in folders by kind"
         )
-    kinds = [each for each in folders_in(folder) if each.name.lower() not in _NO_KINDS]
+    kinds = [each for each in folders_in(folder) if each.name.lower() not in NO_KINDS]
     truth = folder.parent / "ground_truth"  # of a data set whose test folder this is
     samples = _defects_of(UNNAMED_KIND, images_in(folder), truth / "none")
     for kind in kinds:

@@ -10,15 +10,19 @@ from typing import Any
 from edgeseg.teach.alarms import KEPT, Alarms
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
+from edgeseg.teach.last_parts import LastParts
 from edgeseg.teach.learner import Learner, check_supervisor
 from edgeseg.teach.marks import Marks, SeenCard
+from edgeseg.teach.missed_marks import MissedMarks
 from edgeseg.teach.picture_review import PictureReview
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.rate_choice import RateChoice
 from edgeseg.teach.second_person import Consent, clear_pending, pending_decision
-from edgeseg.teach.thumbnails import ThumbnailCache
+from edgeseg.teach.thumbnails import ThumbnailCache, shrunk_jpeg
 from edgeseg.teach.versions import Versions
+from edgeseg.vision.geometry import Polygon
+from edgeseg.vision.images import decode_image
 
 Facts = dict[str, Any]
 Mark = MarkWord
@@ -34,10 +38,12 @@ class LearnService:
         versions: Versions,
         pictures: Pictures,
         alarms: Alarms,
+        parts: LastParts,
         child: Sequence[str],
     ) -> None:
         self.project, self._feedback = project, Feedback(project.feedback)
         self._marks = Marks(project, alarms=alarms, feedback=self._feedback)
+        self._parts, self._missed = parts, MissedMarks(project, parts=parts)
         self._thumbnails = ThumbnailCache()
         self._rate_choice = RateChoice(project, versions)
         self._review = PictureReview(project, pictures.list)
@@ -127,6 +133,10 @@ class LearnService:
          "still_found": {"found": n, "of": m}, "sentence",
          "guards": [{"name", "kind": "mark|bad|golden"}] for whose sake pictures are held back,
          "golden": [{"name", "kind": "good|bad", "ours": bool}] that it would judge wrong,
+         "missed": [names] of missed defects, which are learned in place of marks,
+         "change": null | {"known": n defects, "found_before", "found_after",
+                           "good_before", "good_after": {"alarms": n, "parts": m},
+                           "per_thousand_before", "per_thousand_after"} of missed defects,
          "problems": [why the golden check would refuse it],
          "of": what `learn` is given to do this and nothing else,
          "loss": null | {"planted_found": n, "planted_lost": m of these, "share": null | m / n,
@@ -134,12 +144,55 @@ class LearnService:
         """
         return self._learner.preview()
 
+    def passed_parts(self) -> Facts:
+        """List the parts that are shown; they stand still until somebody looks again.
+
+        {"items": [{"id", "when", "part", "verdict", "score", "threshold", "width", "height",
+                    "picture", "large"}], "kinds": [names of kinds so far]}
+        """
+        items = [part.facts() for part in self._parts.shown()]
+        return {"items": items, "kinds": self._missed.kinds()}
+
+    def look_at_parts(self) -> Facts:
+        """Show the newest parts that passed from now on; returns `passed_parts`."""
+        self._parts.look()
+        return self.passed_parts()
+
+    def part_jpeg(self, part_id: str, *, width: int = 0) -> bytes:
+        """Encode all that the camera saw of a part that passed; width 0 is its own."""
+        part = self._parts.find(part_id)
+        return shrunk_jpeg(decode_image(part.png, name=part_id), width=width)
+
+    def mark_missed(
+        self, card: SeenCard, outlines: Sequence[Polygon], *, kind: str, who: Who, name: str
+    ) -> Facts:
+        """Mark a missed defect of a part that passed; returns it as in `missed`."""
+        clear_pending(self.project)
+        return self._missed.mark(card, outlines, kind=kind, who=who, name=name)
+
+    def missed(self) -> list[Facts]:
+        """List the missed defects that wait.
+
+        [{"id", "part", "kind", "file", "who", "name", "when", "verdict", "score", "picture",
+          "large", "known": bool (else nobody knows who marked it)}]
+        """
+        return self._missed.waiting()
+
+    def missed_jpeg(self, part_id: str, *, width: int = 0) -> bytes:
+        """Encode the picture of a missed defect that waits; width 0 is its own."""
+        return self._thumbnails.jpeg(self._missed.picture(part_id), width=width)
+
+    def withdraw_missed(self, part_id: str, *, by: Author) -> Facts:
+        """Take back a missed defect that waits; returns it."""
+        clear_pending(self.project)
+        return self._missed.withdraw(part_id, by=by)
+
     def ask_for_missed(self, missed: Path) -> tuple[str, ...]:
         """Let `learn_preview` be of a folder of missed defects; return the names of new ones."""
         return self._learner.ask_for(missed)
 
     def drop_missed(self) -> None:
-        """Let `learn_preview` be of marks again."""
+        """Let `learn_preview` be of what people marked again."""
         self._learner.drop_asked()
 
     def cancel_learn(self, *, who: Who) -> Facts:

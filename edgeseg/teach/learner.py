@@ -51,6 +51,7 @@ _EMPTY: Facts = {
     "golden": [],
     "problems": [],
     "missed": [],
+    "change": None,
     "of": "",
 }
 NOBODY = Consent()
@@ -348,7 +349,7 @@ class Learner:
             self._feedback.forget(alarm_id)
         line = announcement.line
         if line.get("missed"):
-            take_in(self._project)
+            take_in(self._project, line["missed"])
         take_out(self._project, line.get("missed_out", []))
         for name in line.get("removed", ()):
             with suppress(UsageError):

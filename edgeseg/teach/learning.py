@@ -28,6 +28,7 @@ from edgeseg.teach.golden_set import withdrawn
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.known_defects import GuardedDefect, Survey, is_alarm, open_detector, survey
 from edgeseg.teach.missed import asked_defects, basis_of_asked, learned_defects
+from edgeseg.teach.missed_change import MissedChange, count_change
 from edgeseg.teach.next_trial import WrongGolden, count_lost, prove_next
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
@@ -68,6 +69,7 @@ class Preview:
     golden: tuple[WrongGolden, ...] = ()
     problems: tuple[str, ...] = ()  # why the golden check would refuse it; none: it would not
     missed: tuple[str, ...] = ()  # missed defects that would be learned, in place of marks
+    change: MissedChange | None = None  # of missed defects
 
     @property
     def key(self) -> str:
@@ -122,6 +124,7 @@ class Preview:
             "held_back": [dict(vars(item)) for item in self.held_back],
             "now_passes": list(self.now_passes),
             "missed": list(self.missed),
+            "change": None if self.change is None else self.change.facts(),
             "guards": [dict(vars(item)) for item in self.guards],
             "golden": [dict(vars(item)) for item in self.golden],
             "still_found": {"found": len(self.still_found), "of": self.guarded},
@@ -220,7 +223,9 @@ def next_of_missed(
         threshold_new = detector.threshold
         lost = [name for name in known.guards if not is_alarm(detector, known.paths[name])]
         found = [is_alarm(detector, each.image) for each in missed]
-    reason = None
+    earlier = (known.paths[name] for name in known.kinds)
+    taught = (each.image for each in (*learned_defects(project), *missed))
+    change, reason = count_change(project, folder, [*earlier, *taught]), None
     if artefact.known is None:
         reason = Message("hold_missed_teach")
     elif lost:
@@ -248,6 +253,7 @@ def next_of_missed(
         golden=golden,
         problems=problems,
         missed=tuple(names),
+        change=change,
     )
     write_json(folder / FILE, asdict(preview))
     return {"missed": 0 if reason else len(names)}

@@ -1,11 +1,14 @@
 """Missed defects that a model learns from: asked for, tried, and kept for every later fit.
 
+missed.marked/KIND/001.png  what people marked on the page, until it is learned or taken back
 missed.asked/KIND/001.png   what was given, as long as it is asked for; a mask or outline beside it
 missed/KIND/001.png         what was learned; every fit of the project learns from all of it
 """
 
+import glob
 import hashlib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgeseg.base.errors import UsageError
@@ -20,6 +23,11 @@ from edgeseg.vision.images import pictures_below
 def asked_folder(project: Project) -> Path:
     """Return the folder of what is asked for."""
     return project.folder / "missed.asked"
+
+
+def marked_folder(project: Project) -> Path:
+    """Return the folder of what people marked, which waits."""
+    return project.folder / "missed.marked"
 
 
 def missed_folder(project: Project) -> Path:
@@ -65,8 +73,13 @@ def drop_asked(project: Project) -> None:
 
 
 def asked_defects(project: Project) -> tuple[Sample, ...]:
-    """Return the missed defects that are asked for."""
-    return _samples(asked_folder(project))
+    """Return the missed defects to be learned next: those asked for, else those that wait."""
+    return _samples(asked_folder(project)) or marked_defects(project)
+
+
+def marked_defects(project: Project) -> tuple[Sample, ...]:
+    """Return the missed defects that people marked and nobody learned yet."""
+    return _samples(marked_folder(project))
 
 
 def learned_defects(project: Project) -> tuple[Sample, ...]:
@@ -83,25 +96,33 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def basis_of_asked(project: Project) -> str:
-    """Identify what is asked for; empty: nothing."""
-    names = [path.name for path in _pictures(asked_folder(project))]
-    return hashlib.sha256(",".join(names).encode()).hexdigest()[:16] if names else ""
+    """Identify what would be learned next, and where its defects are; empty: nothing."""
+    told = [
+        f"{each.kind}/{each.image.name}:{'' if each.mask is None else file_sha256(each.mask)}"
+        for each in asked_defects(project)
+    ]
+    return hashlib.sha256(",".join(told).encode()).hexdigest()[:16] if told else ""
 
 
-def take_in(project: Project) -> None:
-    """Keep what was asked for, since it is learned; it may have been done in part."""
-    source, target = asked_folder(project), missed_folder(project)
-    for path in sorted(source.rglob("*")) if source.is_dir() else ():
-        if path.is_file():
-            kept = target / path.relative_to(source)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(kept)
+def take_in(project: Project, names: Sequence[str]) -> None:
+    """Keep what is learned now, by its names; it may have been done in part."""
+    for folder in (asked_folder(project), marked_folder(project)):
+        for name in names:
+            kept = missed_folder(project) / name
+            for path in files_of(folder / name):
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(kept.parent / path.name)
     drop_asked(project)
 
 
-def take_out(project: Project, names: list[str]) -> None:
+def take_out(project: Project, names: Sequence[str]) -> None:
     """Move learned defects to removed/, where the fit no longer sees them."""
     for name in names:
-        path = missed_folder(project) / name
-        for each in path.parent.glob(f"{path.stem}[._]*") if path.parent.is_dir() else ():
-            each.replace(project.pictures("removed") / each.name)
+        for path in files_of(missed_folder(project) / name):
+            path.replace(project.pictures("removed") / path.name)
+
+
+def files_of(picture: Path) -> list[Path]:
+    """List a picture and the mask or outline beside it, as far as they are there."""
+    beside = sorted(picture.parent.glob(f"{glob.escape(picture.stem)}[._]*"))
+    return sorted(beside, key=lambda path: path != picture)

@@ -12,6 +12,7 @@ SCRIPTS = (
     "fit.js",
     "judge.js",
     "run.js",
+    "missed.js",
     "learn.js",
     "main.js",
 )

@@ -2,6 +2,8 @@
 
 line3/project.toml          source, backbone, region and rate; made here, and edited by hand
 line3/good, bad, removed    pictures to fit on, known bad parts, and what was taken out
+line3/missed.marked         defects that passed, as people marked them; they wait to be learned
+line3/missed                those that every fit learns from
 line3/alarms, feedback      what the station stopped, and what people said of it
 line3/fit                   the last fit that ended well: part.edgeseg, model.onnx, report, maps
 line3/recipes/line3         what runs, with its golden pictures and the versions of before

@@ -23,6 +23,7 @@ from edgeseg.teach.background_job import CHILD, BackgroundJob
 from edgeseg.teach.camera import NO_CAMERA, Camera
 from edgeseg.teach.feedback import Who
 from edgeseg.teach.fit_log import FitLog
+from edgeseg.teach.last_parts import LastParts
 from edgeseg.teach.learn_service import Facts, LearnService, Mark
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits, Pictures, stem_of_now
@@ -74,6 +75,7 @@ class TeachService(LearnService):
             versions=self._versions,
             pictures=self._pictures,
             alarms=self._alarms,
+            parts=LastParts(note=note),
             child=child,
         )
         self._camera: Camera | None = None
@@ -104,6 +106,7 @@ class TeachService(LearnService):
         with self._lock:
             self._close_camera()
         self._alarms.close()
+        self._parts.close()
 
     def state(self) -> Facts:
         """Tell the state of the project.
@@ -122,7 +125,7 @@ class TeachService(LearnService):
          "model": null | {"version", "rate_per_thousand", "threshold", "when"},
          "run": {"state": "stopped|starting|running", "verdict", "score", "p_value", "sentence",
                  "counters": {"parts", "good", "defect", ...}, "figures": {...}},
-         "feedback": {"waiting": n, "agreed": n},
+         "feedback": {"waiting": n, "agreed": n}, "missed": n defects that wait,
          "learn": {"state": "none|running|done|failed", "share", "sentence"},
          "asked": null | {"what": "learn|choose", "name", "when", "sentence"}: another supervisor
                   has to confirm it,
@@ -152,6 +155,7 @@ class TeachService(LearnService):
             "model": model,
             "run": dict(_STOPPED) if station is None else station.facts(),
             "feedback": self._feedback.counts(),
+            "missed": self._missed.count(),
             "learn": self._learner.work.facts(),
             "asked": pending_facts(self.project),
             "alarms_lost": self._alarms.lost,
@@ -312,6 +316,7 @@ class TeachService(LearnService):
                 station = TeachStation(
                     self.project,
                     alarms=self._alarms,
+                    parts=self._parts,
                     prepare=self._versions.install,
                     on_end=self.open_camera,
                     note=self._note,

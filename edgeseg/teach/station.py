@@ -30,6 +30,7 @@ from edgeseg.runtime.sinks.overlay import annotate_result
 from edgeseg.runtime.web.operator_screen import OperatorScreen
 from edgeseg.teach.alarms import Alarms
 from edgeseg.teach.camera import NO_CAMERA, open_as_camera
+from edgeseg.teach.last_parts import LastParts
 from edgeseg.teach.project import Project
 from edgeseg.vision.images import encode_jpeg
 
@@ -39,12 +40,12 @@ _SWITCH_S = 0.0005
 
 
 class Watch:
-    """The sink behind the others: newest result, live picture, alarms."""
+    """The sink behind the others: newest result, live picture, alarms, parts that passed."""
 
     name = "teach"
 
-    def __init__(self, alarms: Alarms) -> None:
-        self._alarms = alarms
+    def __init__(self, alarms: Alarms, parts: LastParts) -> None:
+        self._alarms, self._parts = alarms, parts
         self._changed, self._encoding = threading.Condition(), threading.Lock()
         self.newest: FrameResult | None = None
         self._jpeg: tuple[FrameResult, bytes] | None = None
@@ -56,6 +57,7 @@ class Watch:
             self.newest = result
             self._changed.notify_all()
         self._alarms.offer(result)
+        self._parts.offer(result)
 
     def on_source(self, event: SourceEvent) -> None:
         """Ignore events: the state of the camera is read when it is needed."""
@@ -93,6 +95,7 @@ class TeachStation:
         project: Project,
         *,
         alarms: Alarms,
+        parts: LastParts,
         prepare: Callable[[], None],
         on_end: Callable[[], None],
         note: Note,
@@ -112,7 +115,7 @@ class TeachStation:
             status_every=0.0,
             sinks=SinkOptions((CounterOptions(counters=project.folder / "counters.json"),)),
         )
-        self.watch = Watch(alarms)
+        self.watch = Watch(alarms, parts)
         self._stop = threading.Event()
         self._asked = self._ended = False  # by somebody; at all
         self._running: StreamRun | None = None

@@ -27,6 +27,7 @@ from edgeseg.runtime.web.site_server import SiteServer
 from edgeseg.teach.auto_capture import Capturing
 from edgeseg.teach.feedback import Author, MarkWord, Who, check_name_of_person
 from edgeseg.teach.marks import SeenCard
+from edgeseg.teach.missed_routes import missed_routes
 from edgeseg.teach.page_files import page_html
 from edgeseg.teach.picture_list import PAGE
 from edgeseg.teach.pictures import Limits
@@ -169,6 +170,7 @@ def routes_of(service: TeachService, access: Access) -> tuple[Route, ...]:
             for path, reply in _operators_actions(service)
         ),
         _upload(service),
+        *missed_routes(service),
         *(
             Route(method="POST", path=path, answer=reply, role="supervisor", max_body=MAX_REGION)
             for path, reply in _supervisors_actions(service)

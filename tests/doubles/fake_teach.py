@@ -92,6 +92,9 @@ class FakeTeach(TeachService):
         self.different: int | None = None  # parts; None: as many as pictures
         self.auto = dict(NO_AUTO)
         self.warning: Message | None = None
+        self.passing: list[dict] = []  # parts that are shown
+        self.waiting_missed: list[dict] = []
+        self.change: dict | None = None
         self.blockers: dict[str, list] = {"guards": [], "golden": [], "problems": []}
 
     def _note(self, *call) -> None:
@@ -132,6 +135,7 @@ class FakeTeach(TeachService):
                 },
             },
             "feedback": {"waiting": len(self.marks_made), "agreed": 0},
+            "missed": len(self.waiting_missed),
             "learn": self.learning,
             "asked": self.asked,
         }
@@ -374,6 +378,52 @@ class FakeTeach(TeachService):
         self._note("withdraw", alarm_id, by.who, by.name, of.who, of.name)
         self.marks_made.pop(alarm_id, None)
         return {"alarm": alarm_id, "marks": []}
+
+    def passed_parts(self):
+        return {"items": self.passing, "kinds": ["scratch"]}
+
+    def look_at_parts(self):
+        self._note("look_at_parts")
+        address = "/teach/parts/part-001"
+        self.passing = [
+            {
+                "id": "part-001",
+                "when": "2026-11-17T11:00:00Z",
+                "part": "SN 001",
+                "verdict": "good",
+                "score": 3.1,
+                "threshold": 6.0,
+                "width": WIDTH,
+                "height": HEIGHT,
+                "picture": f"{address}?width=320",
+                "large": address,
+            }
+        ]
+        return self.passed_parts()
+
+    def part_jpeg(self, part_id, *, width=0):
+        if part_id != "part-001":
+            raise UsageError(f"{part_id}: no such part")
+        return encode_jpeg(scene(3, defect=True), quality=80)
+
+    missed_jpeg = part_jpeg
+
+    def mark_missed(self, card, outlines, *, kind, who, name):
+        self._note("mark_missed", card.id, card.part, outlines, kind, who, name)
+        told = {"id": card.id, "part": card.part, "kind": kind, "file": f"{kind}/{card.id}.png"}
+        told |= {"who": who, "name": name, "known": True}
+        address = f"/teach/missed/{card.id}"
+        told |= {"picture": f"{address}?width=320", "large": address}
+        self.waiting_missed.append(told)
+        return told
+
+    def missed(self):
+        return self.waiting_missed
+
+    def withdraw_missed(self, part_id, *, by):
+        self._note("withdraw_missed", part_id, by.who, by.name)
+        self.waiting_missed = []
+        return {"id": part_id, "kind": "scratch"}
 
     def learn_preview(self):
         self._note("learn_preview")

@@ -1,7 +1,6 @@
 """Missed defects become the next version: shown first, kept for later fits, and taken back."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,10 @@ from edgeseg.teach.missed import ask_for, asked_defects, drop_asked, learned_def
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
-from edgeseg.vision.images import write_image
-from tests.support import KEPT
+from tests.support.missed_project import SIZE_HW, fitted_project
 from tests.support.small_models import frames
 from tests.support.striped_parts import defective, write_defects
 from tests.support.teach_engine import LISTENER
-
-SIZE_HW = (64, 64)
 
 
 def preview_now(project: Project) -> Preview:
@@ -52,15 +48,7 @@ def open_learner(project: Project) -> Learner:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that runs, fitted on good parts alone."""
-    project = Project.open_or_create(tmp_path_factory.mktemp("missed") / "line3")
-    for number, frame in enumerate(frames(24, size_hw=SIZE_HW)):
-        write_image(project.pictures("good") / f"g{number:02d}.png", frame)
-    settings = project.settings()
-    project.store(replace(settings, graph=str(KEPT / "backbone.onnx"), rate=0.1, may_lose=0.5))
-    project.fit.mkdir()
-    fit(project, project.fit, LISTENER)
-    Versions(project).install()
-    return project.folder
+    return fitted_project(tmp_path_factory.mktemp("missed") / "line3").folder
 
 
 @pytest.fixture

@@ -24,6 +24,13 @@ OPERATORS = {
     "/teach/auto": ('{"mode": "parts"}', '{"mode": "always"}'),
     "/teach/upload?name=a.png&kind=good": ("picture", None),
     "/teach/mark": ('{"alarm": "alarm-001", "mark": "good", "name": "Ann"}', '{"mark": "good"}'),
+    "/teach/look": ("{}", '{"newest": true}'),
+    "/teach/missed": (
+        '{"card": {"id": "part-001", "part": "SN 001"}, "kind": "scratch", '
+        '"outlines": [[[1, 2], [30, 2], [30, 40]]], "name": "Ann"}',
+        '{"card": "part-001", "kind": "scratch", "outlines": [], "name": "Ann"}',
+    ),
+    "/teach/missed/withdraw": ('{"id": "part-001", "name": "Ann"}', '{"name": "Ann"}'),
     "/shift": ('{"begin": true}', '{"begin": 1}'),
     "/teach/withdraw": (
         '{"alarm": "alarm-001", "name": "Ann", "of_who": "operator", "of_name": "Ann"}',
@@ -67,6 +74,10 @@ READS = (
     "/parts/0000000000001-000001.jpg",
     "/teach/alarms/alarm-001?width=100",
     "/teach/marks",
+    "/teach/parts",
+    "/teach/parts/part-001?width=100",
+    "/teach/missed",
+    "/teach/missed/part-001?width=100",
     "/teach/history",
 )
 
@@ -159,7 +170,7 @@ def test_actions_need_a_token_our_page_and_a_post(site: Site, path: str) -> None
     with_token = f"{address}?token={SUPERVISOR}"  # an address may be linked to
     assert site.ask(with_token, method="POST", body=body, X_Edgeseg="1")[0] == 403
     known = site.ask(path, **own)[0]
-    assert known == 404 or address == "/teach/region"  # which can be read, too
+    assert known == 404 or address in ("/teach/region", "/teach/missed")  # can be read, too
     assert site.fake.calls == []
     origin = f"http://127.0.0.1:{site.server.server_port}"
     assert site.act(path, body, Origin=origin)[0] == 200
@@ -199,7 +210,8 @@ def test_malformed_and_oversized_bodies_change_nothing(site: Site, path: str) ->
     ],
 )
 def test_names_are_names_and_no_paths(site: Site, name: str) -> None:
-    for address in ("/teach/pictures/good/{}", "/teach/maps/{}", "/teach/alarms/{}"):
+    folders = ("pictures/good", "maps", "alarms", "parts", "missed")
+    for address in (f"/teach/{folder}/{{}}" for folder in folders):
         status, answer = site.read(address.format(name))
         assert status == 404
         assert "error" in answer
@@ -237,6 +249,14 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
         ("confirm", "supervisor", "Bob"),
         ("withdraw", "alarm-001", "operator", "Ann", "operator", "Ann"),
     ]
+    site.fake.calls.clear()
+    for path in ("/teach/missed", "/teach/missed/withdraw"):
+        site.act(path, OPERATORS[path][0], token=OPERATOR)
+    outline = ((1.0, 2.0), (30.0, 2.0), (30.0, 40.0))
+    assert site.fake.calls == [
+        ("mark_missed", "part-001", "SN 001", (outline,), "scratch", "operator", "Ann"),
+        ("withdraw_missed", "part-001", "operator", "Ann"),
+    ]
     site.act("/teach/region", SUPERVISORS["/teach/region"][0])
     region = {"roi": [1, 2, 30, 40], "ignore": [[[1, 2], [3, 4], [5, 6]]], "locate": "none"}
     reference = {"name": "good-0001.png", "size": [320, 240], "kind": "good"}
@@ -247,7 +267,9 @@ def test_what_was_asked_reaches_the_service(site: Site) -> None:
     )
 
 
-@pytest.mark.parametrize("address", ["/teach/mark", "/teach/withdraw", "/teach/learn"])
+@pytest.mark.parametrize(
+    "address", ["/teach/mark", "/teach/withdraw", "/teach/learn", "/teach/missed"]
+)
 @pytest.mark.parametrize("key", ["who", "role"])
 def test_nobody_gives_himself_a_role(site: Site, address: str, key: str) -> None:
     body = json.dumps({**json.loads(ACTIONS[address][0]), key: "supervisor"})

@@ -36,7 +36,7 @@ async function loadPreview() {
   } while (answer && answer.state === "running");
   if (answer && answer.state === "failed") complain($("learn"), ...spoken(answer));
   preview = answer && answer.state === "ready" ? answer : null;
-  if (preview) await loadMarks();  // each can be taken back where it stands
+  if (preview) await Promise.all([loadMarks(), loadMissed()]);  // each can be taken back where it stands
   showPreview();
 }
 
@@ -69,6 +69,13 @@ function knownCard(name, kind, words, ours) {
 const blockers = () => [
   ...listOf("golden_wrong", preview.golden.map(item => knownCard(item.name, item.kind, "golden_" + item.kind, item.ours))),
   ...listOf("guards", preview.guards.map(item => knownCard(item.name, item.kind, "guard_" + item.kind, item.kind === "bad")))];
+function changeFigures(change) {  // of missed defects
+  if (!change) return [];
+  const known = found => t("n_of_m", {n: number(found), m: number(change.known)});
+  const alarms = (rate, {alarms: n, parts: m}) => t("of_parts", {value: few(rate), n: number(n), m: number(m)});
+  return [["known_before", known(change.found_before)], ["known_after", known(change.found_after)],
+    ["alarms_before", alarms(change.per_thousand_before, change.good_before)], ["alarms_after", alarms(change.per_thousand_after, change.good_after)]];
+}
 const canLearn = () => Boolean(preview && preview.would_learn.length && !preview.problems.length && isSupervisor());
 function showPreview() {
   $("preview").hidden = !preview;
@@ -82,10 +89,11 @@ function showPreview() {
     preview.loss ? said("p", spoken(preview.loss)[0], preview.loss.asks ? "flag" : "", spoken(preview.loss)[1]) : "",
     preview.loss?.asks ? make("p", {className: "flag", textContent: t("really_good")}) : "",
     make("dl", {className: "figures"}, ...[["threshold_old", few(preview.threshold_old)], ["threshold_new", few(preview.threshold_new)],
-      ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})]].map(([key, value]) =>
+      ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})], ...changeFigures(preview.change)].map(([key, value]) =>
       make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value})))),
-    ...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", passing),
-    ...alarmCards("held_back", preview.held_back || []));
+    ...(preview.missed?.length
+      ? [...missedCards("missed_would", preview.would_learn, "why"), ...missedCards("missed_held", preview.held_back, "reason")]
+      : [...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", passing), ...alarmCards("held_back", preview.held_back || [])]));
 }
 
 async function showHistory() {

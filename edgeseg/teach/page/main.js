@@ -70,7 +70,7 @@ function speak(name) {
   language = name;
   kept("language", name);
   applyTexts();
-  if (state) { picturesKey = judgedKey = ""; historyAsked = marksAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); showScreenAgain(); }
+  if (state) { picturesKey = judgedKey = ""; historyAsked = marksAsked = 0; show(); showRegion(); if (judged) showJudge(); showPreview(); showPassed(); showMissed(); showScreenAgain(); }
 }
 $("language").onchange = () => speak($("language").value);
 onPress($("unlock"), async () => {

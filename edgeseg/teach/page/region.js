@@ -2,11 +2,14 @@
 let undone = [], regionAsked = false, regionLoaded = false, regionSaving = 0;
 
 function rememberRegion() {
+  if (sketch) return;
   try { sessionStorage.setItem("edgeseg.region", JSON.stringify({undone: undone.slice(-50), draft})); } catch (error) { /* forbidden */ }
 }
 async function loadRegion() {
   try {
-    ({view, ...drawn} = await ask("/teach/region"));
+    const told = await ask("/teach/region");
+    if (sketch) return;  // it is asked again with the tab
+    ({view, ...drawn} = told);
     const before = JSON.parse(sessionStorage.getItem("edgeseg.region") || "null");
     if (before) ({undone, draft} = before);
     if (draft.length) document.querySelector("input[name=tool][value=ignore]").checked = true;
@@ -21,6 +24,7 @@ async function loadRegion() {
 }
 
 async function change(next, {undoing = false} = {}) {
+  if (sketch) { drawn = next; if (chosen !== null && !shapeOf(chosen)) chosen = null; return showSketch(); }
   const before = drawn;
   if (!undoing) undone.push(before);
   drawn = next;
@@ -112,20 +116,15 @@ $("region-undo").onclick = () => {  // as fast as it is pressed: every press is 
   return before && change(before, {undoing: true});
 };
 onPress($("close-polygon"), closePolygon);
-onPress($("add-shape"), () => {  // for whoever draws with keys: a shape in the middle, to be moved
-  const [w, h] = size.map(side => Math.round(side / 2)), box = cornersOf([Math.round(size[0] / 4), Math.round(size[1] / 4), w, h]);
-  chosen = tool() === "ignore" ? drawn.ignore.length : tool();
-  change(tool() === "ignore" ? {...drawn, ignore: [...drawn.ignore, box]} : putShape(tool(), box));
-  $("drawing").querySelector(`polygon[data-key="${chosen}"]`)?.focus();
-});
+onPress($("add-shape"), addInMiddle);
 onPress($("hold"), () => { held = !held; shownLive = ""; showStage(); showRegion(); });
 for (const choice of document.querySelectorAll("input[name=tool]"))
   choice.onchange = () => { draft = []; rememberRegion(); showRegion(); };
 addEventListener("keydown", event => {
-  if (tab !== "region" || event.target.tagName === "INPUT" && event.target.type === "number") return;
+  if (tab !== "region" && !sketch || event.target.tagName === "INPUT" && event.target.type === "number") return;
   if (event.key === "Escape" && draft.length) { draft = []; rememberRegion(); showRegion(); }
   else if (event.key === "Enter" && draft.length > 2 && event.target.tagName !== "BUTTON") closePolygon();
-  else if ((event.ctrlKey || event.metaKey) && event.key === "z") $("region-undo").click();
+  else if ((event.ctrlKey || event.metaKey) && event.key === "z" && !sketch) $("region-undo").click();
   else return;
   event.preventDefault();
 });
@@ -156,6 +155,7 @@ function shapeLine(item) {
 }
 
 function showRegion() {
+  if (sketch) return showSketch();
   const count = draft.length, writable = isSupervisor() && regionLoaded;
   showLocate(writable);
   showSmallest(writable);

@@ -1,17 +1,20 @@
 // Shapes over the camera's picture: drawing, choosing and moving them by mouse, finger and keys.
 const NEAR = 16;  // pixels of the screen
+let sketch = null;  // {part, size, picture, region}: a missed defect is drawn, and not the region
 let drawn = {roi: null, ignore: [], locate: "none", drawn_on: "", smallest: 0}, draft = [], chosen = null, size = [640, 480], drag = null;
 
 const anchorOf = region => region.locate.startsWith("anchor:") ? region.locate.slice(7).split(",").slice(0, 4).map(Number) : null;
 let anglesWanted = "";  // of a mark that is still to be drawn
 const anglesOf = region => anchorOf(region) ? region.locate.match(/,angles=.*/)?.[0] || "" : anglesWanted;
-const tool = () => document.querySelector("input[name=tool]:checked").value;
+const tool = () => document.querySelector(`input[name=${sketch ? "missed-tool" : "tool"}]:checked`).value;
+const mayDraw = () => sketch !== null || isSupervisor() && regionLoaded;
+const newKey = () => ["roi", "anchor"].includes(tool()) ? tool() : drawn.ignore.length;
 const clamp = (value, low, high) => Math.round(Math.max(low, Math.min(high, value)));
 
 function measureDrawing() {  // the camera's own pixels, however large its picture is shown
   const camera = state && state.camera, drawnOn = referencePicture();
   const known = drawnOn ? drawnOn.size : camera && camera.ok && camera.width ? [camera.width, camera.height] : null;
-  size = known || view?.size || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
+  size = sketch?.size || known || view?.size || [$("live").naturalWidth || 640, $("live").naturalHeight || 480];
   $("drawing").setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
   showShapes();
 }
@@ -53,7 +56,7 @@ function moved(key, dx, dy) {
   return putShape(key, corners.map(c => [c[0] + dx, c[1] + dy]));
 }
 const keys = () => [drawn.roi && "roi", anchorOf(drawn) && "anchor", ...drawn.ignore.keys()].filter(key => key !== null);
-const nameOf = key => typeof key === "number" ? t("shape_ignore", {n: key + 1}) : t("shape_" + key);
+const nameOf = key => typeof key === "number" ? t(sketch ? "shape_missed" : "shape_ignore", {n: key + 1}) : t("shape_" + key);
 
 function showShapes() {
   const svg = $("drawing"), focus = document.activeElement?.dataset?.at, unit = perPixel();
@@ -63,7 +66,7 @@ function showShapes() {
     parts.push(draw("path", {class: "outside", d: `M0 0H${size[0]}V${size[1]}H0Z M${x} ${y}h${w}v${h}h${-w}Z`}));
   }
   for (const key of keys()) {
-    const kind = typeof key === "number" ? "ignore" : key;
+    const kind = typeof key !== "number" ? key : sketch ? "missed" : "ignore";
     parts.push(draw("polygon", {points: shapeOf(key).map(c => c.join()).join(" "), class: kind + (key === chosen ? " chosen" : ""),
       tabindex: 0, role: "button", "aria-label": nameOf(key), "data-key": key, "data-at": key}));
   }
@@ -87,7 +90,7 @@ function keyOf(target) {
   return key === undefined ? null : /^\d+$/.test(key) ? Number(key) : key;
 }
 $("drawing").onpointerdown = event => {
-  if (!isSupervisor() || !regionLoaded || event.button) return;
+  if (!mayDraw() || event.button) return;
   $("drawing").setPointerCapture(event.pointerId);
   const at = place(event), key = draft.length ? null : keyOf(event.target), corner = event.target.dataset?.corner;
   drag = {at, from: drawn, key, corner: corner === undefined ? null : Number(corner), moved: false};
@@ -113,7 +116,7 @@ $("drawing").onpointerup = event => {
     drawn = from;
     if (wasMoved) change(next); else showRegion();
   } else if (tool() === "ignore") addCorner(at);
-  else if (rect) { chosen = tool(); change(putShape(tool(), cornersOf(boxOf(rect)))); }
+  else if (rect) { chosen = newKey(); change(putShape(chosen, cornersOf(boxOf(rect)))); }
   else showShapes();
 };
 $("drawing").onpointercancel = () => { if (drag) drawn = drag.from; drag = null; showShapes(); };
@@ -133,10 +136,17 @@ function closePolygon() {
   change({...drawn, ignore: [...drawn.ignore, corners]});
 }
 
+function addInMiddle() {  // for whoever draws with keys: a shape in the middle, to be moved
+  const [w, h] = size.map(side => Math.round(side / 2)), box = cornersOf([Math.round(size[0] / 4), Math.round(size[1] / 4), w, h]);
+  chosen = newKey();
+  change(putShape(chosen, box));
+  $("drawing").querySelector(`polygon[data-key="${chosen}"]`)?.focus();
+}
+
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 $("drawing").onkeydown = event => {
   const key = keyOf(event.target), corner = event.target.dataset?.corner;
-  if (key === null || !isSupervisor()) return;
+  if (key === null || !mayDraw()) return;
   const step = event.shiftKey ? 10 : 1, arrow = ARROWS[event.key];
   if (arrow) {
     const [dx, dy] = arrow.map(part => part * step);

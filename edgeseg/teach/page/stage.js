@@ -3,11 +3,11 @@ const LIVE_TABS = ["collect", "region", "fit"];
 let shownLive = "", held = true;
 
 function showStage() {
-  const live = $("live"), wanted = LIVE_TABS.includes(tab) && !document.hidden && connected;
+  const live = $("live"), wanted = (LIVE_TABS.includes(tab) || sketch) && !document.hidden && connected;
   const still = tab === "region" && (held || inspecting() || Boolean(referencePicture()));
-  const source = !wanted ? "" : still ? stillPicture() : "/teach/live.mjpg";
-  $("stage").hidden = !LIVE_TABS.includes(tab);
-  $("drawing").toggleAttribute("hidden", tab !== "region");
+  const source = !wanted ? "" : sketch ? sketch.picture : still ? stillPicture() : "/teach/live.mjpg";
+  $("stage").hidden = !LIVE_TABS.includes(tab) && !sketch;
+  $("drawing").toggleAttribute("hidden", tab !== "region" && !sketch);
   if (source === shownLive) return;
   shownLive = source;
   live.hidden = true;
