@@ -425,8 +425,7 @@ def fit(
     if out is not None:
         check_artefact_name(Path(out))
         check_writable(Path(out))
-    plain = config.geometry == PLAIN and not options.smallest
-    size = config.image_hw if plain else None
+    size = config.image_hw if config.geometry == PLAIN and not options.smallest else None
     with (
         open_data(
             data,

@@ -44,7 +44,7 @@ FEWEST = 2  # kinds of a category: with one there is nothing to tell apart
 class KindsRow:
     """What the kinds of one category are worth, over all draws."""
 
-    category: str
+    category: str = field(metadata=column("category"))
     kinds: int = field(metadata=column("kinds"))
     judged: int = field(metadata=column("regions judged"))
     right: float = field(metadata=column("right"))
@@ -63,8 +63,9 @@ class ChangesRow:
     found: int = field(metadata=column("found"))
     planted: int = field(metadata=column("of"))
     right: float = field(metadata=column("said so"))
+    wrong: float = field(metadata=column("another change said"))
+    layer: float = field(metadata=column("a layer alone"))
     nothing: float = field(metadata=column("nothing stands out"))
-    layer: float = field(metadata=column("a layer stands out"))
     other: str = field(metadata=column("most often said instead"))
 
 
@@ -225,8 +226,9 @@ def changes_rows(results: dict[str, Result]) -> Iterator[ChangesRow]:
             found=len(found),
             planted=len(rows),
             right=_share(row["said"] == change for row in found),
+            wrong=_share(row["said"] not in (change, None) for row in found),
+            layer=_share(row["said"] is None and row["layer"] is not None for row in found),
             nothing=_share(row["said"] is None and row["layer"] is None for row in found),
-            layer=_share(row["layer"] is not None for row in found),
             other=f"{others[0][0]} ({others[0][1]})" if others else "-",
         )
 

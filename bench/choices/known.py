@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.options import FOLDER, note
 from edgeseg.base.plain import record
-from edgeseg.bench.choices.known_trials import PLANTED, WAYS, Scores, Trials, alarms_of
+from edgeseg.bench.choices.known_trials import PLANTED, WAYS, KnownTrials, Scores, alarms_of
 from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
@@ -71,7 +71,7 @@ def run_category(
     dataset: Dataset, config: FitConfig, counts: Sequence[int], draws: int, weights: str | None
 ) -> Result:
     """Try every way on draws of every kind of a category."""
-    trials = Trials(dataset, config, weights=weights)
+    trials = KnownTrials(dataset, config, weights=weights)
     before = WAYS["none"](trials, ())
     found: list[KindTrial] = []
     for count in counts:
@@ -89,7 +89,7 @@ def run_category(
 
 
 def _try_ways(
-    trials: Trials,
+    trials: KnownTrials,
     chosen: Sequence[Sequence[int]],
     before: Sequence[Scores],
     config: FitConfig,
@@ -187,7 +187,7 @@ def _by_category(trials: Sequence[KindTrial], name: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CategoryRow:
+class KnownCategoryRow:
     """What five known defects of its kinds do for a category."""
 
     category: str = field(metadata=column("category"))
@@ -199,7 +199,7 @@ class CategoryRow:
     flagged_after: float = field(metadata=column("after"))
 
 
-def by_category(trials: Sequence[KindTrial], *, known: int, way: str) -> Iterator[CategoryRow]:
+def by_category(trials: Sequence[KindTrial], *, known: int, way: str) -> Iterator[KnownCategoryRow]:
     """Make a row for each category, with one way."""
     for category in dict.fromkeys(each.category for each in trials):
         own = [each for each in trials if (each.category, each.known) == (category, known)]
@@ -209,7 +209,7 @@ def by_category(trials: Sequence[KindTrial], *, known: int, way: str) -> Iterato
             continue
         apart = [each.others for each in old if each.others is not None]
         after = [each.others for each in new if each.others is not None]
-        yield CategoryRow(
+        yield KnownCategoryRow(
             category=category,
             same=_mean([each.same for each in old]),
             same_after=_mean([each.same for each in new]),

@@ -47,7 +47,7 @@ Scores = tuple[NDArray[np.float64], NDArray[np.float64]]  # of good images, and 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
+class EmbeddedPictures:
     """Embedded pictures (n, k, P), the kind of each, and the cells of its defect."""
 
     rows: Maps
@@ -92,7 +92,7 @@ class _Fold:
     looks: Looks
 
 
-class Trials:
+class KnownTrials:
     """The cells of a category, by the models of its folds and by that of all good images."""
 
     def __init__(self, dataset: Dataset, config: FitConfig, *, weights: str | None) -> None:
@@ -100,9 +100,9 @@ class Trials:
         self.space, embed = space, space.input_embedder()
         good = _pictures(_batches(dataset.train, space), embed)
         tests = _pictures(_batches(dataset.test, space), embed)
-        planted = _planted(dataset, space, embed)
+        planted = _plant(dataset, space, embed)
         self.tests, self.kinds = tests, np.array(tests.kinds)
-        self.known = Pictures(  # the test images, and planted copies behind them
+        self.known = EmbeddedPictures(  # the test images, and planted copies behind them
             rows=np.concatenate([tests.rows, planted.rows]),
             kinds=(*tests.kinds, *planted.kinds),
             marked=(*tests.marked, *planted.marked),
@@ -171,28 +171,32 @@ def _batches(samples: Sequence[Sample], space: FeatureSpace) -> Iterator[Batch]:
     return load_batches(samples, size_hw=config.image_hw, geometry=config.geometry, batch_size=8)
 
 
-def _pictures(batches: Iterator[Batch], embed: Callable[[NDArray[np.uint8]], Maps]) -> Pictures:
+def _pictures(
+    batches: Iterator[Batch], embed: Callable[[NDArray[np.uint8]], Maps]
+) -> EmbeddedPictures:
     rows, kinds, marked = [], [], []
     for batch in batches:
         rows.append(embed(batch.frames))
         kinds += [sample.kind for sample in batch.samples]
         marked += [None if mask is None else marked_cells(mask, (32, 32)) for mask in batch.masks]
-    return Pictures(rows=np.concatenate(rows), kinds=tuple(kinds), marked=tuple(marked))
+    return EmbeddedPictures(rows=np.concatenate(rows), kinds=tuple(kinds), marked=tuple(marked))
 
 
-def _planted(
+def _plant(
     dataset: Dataset, space: FeatureSpace, embed: Callable[[NDArray[np.uint8]], Maps]
-) -> Pictures:
+) -> EmbeddedPictures:
     frames = [frame for batch in _batches(dataset.train[:_COPIES], space) for frame in batch.frames]
     copies = list(planted_set(frames, per_image=1, seed=0))
-    return Pictures(
+    return EmbeddedPictures(
         rows=np.concatenate([embed(copy.image_hwc[None]) for copy in copies]),
         kinds=(PLANTED,) * len(copies),
         marked=tuple(marked_cells(copy.mask_hw, (32, 32)) for copy in copies),
     )
 
 
-Way = Callable[[Trials, Sequence[int]], list[Scores]]  # several: each has its share of the rate
+Way = Callable[
+    [KnownTrials, Sequence[int]], list[Scores]
+]  # several: each has its share of the rate
 
 
 def _top(d2: Maps) -> NDArray[np.float64]:
@@ -201,7 +205,7 @@ def _top(d2: Maps) -> NDArray[np.float64]:
 
 
 def _score(
-    trials: Trials,
+    trials: KnownTrials,
     score_looks: Callable[[Looks, HotCells, list[HotCells], Maps], NDArray[np.float64]],
     chosen: Sequence[int],
 ) -> Scores:
@@ -216,12 +220,12 @@ def _score(
     return good, test
 
 
-def none(trials: Trials, _: Sequence[int]) -> list[Scores]:
+def none(trials: KnownTrials, _: Sequence[int]) -> list[Scores]:
     """Score by good parts alone."""
     return [trials.plain]
 
 
-def directions(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
+def directions(trials: KnownTrials, chosen: Sequence[int]) -> list[Scores]:
     """Score by the directions that the product learns, unless they find fewer known defects."""
 
     def score(
@@ -233,7 +237,7 @@ def directions(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
     return [learned] if _finds_as_many(trials, chosen, learned[0]) else none(trials, ())
 
 
-def _finds_as_many(trials: Trials, chosen: Sequence[int], good: NDArray[np.float64]) -> bool:
+def _finds_as_many(trials: KnownTrials, chosen: Sequence[int], good: NDArray[np.float64]) -> bool:
     """Tell whether what the others teach finds as many known defects as good parts alone do."""
     rate, found = trials.space.config.false_alarm_rate, np.zeros(2, np.int64)
     plain, after = (_threshold(scores, rate) for scores in (none(trials, ())[0][0], good))
@@ -244,7 +248,7 @@ def _finds_as_many(trials: Trials, chosen: Sequence[int], good: NDArray[np.float
     return bool(found[1] >= found[0])
 
 
-def fisher(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
+def fisher(trials: KnownTrials, chosen: Sequence[int]) -> list[Scores]:
     """Score by Fisher's direction: from the good parts' hot cells to the mean of the defects'."""
 
     def score(
@@ -268,7 +272,7 @@ def _mix(looks: Looks, known: KnownDirections) -> NDArray[np.float64]:
     return _top((1 - known.share) * looks.d2 + added)
 
 
-def weights(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
+def weights(trials: KnownTrials, chosen: Sequence[int]) -> list[Scores]:
     """Score by weights of the coordinates, sorted by variance, beside even ones."""
 
     def usual(looks: Looks) -> Maps:
@@ -299,7 +303,7 @@ def _of_marked(looks: Looks, place: int, marked: NDArray[np.bool_] | None) -> Ma
     return np.asarray(looks.bands[place][inside[np.argsort(-d2[inside])[:_TOP]]])
 
 
-def similarity(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
+def similarity(trials: KnownTrials, chosen: Sequence[int]) -> list[Scores]:
     """Score by good parts, and apart from it by likeness to the mean of the known defects."""
 
     def like(looks: Looks, _: object, __: object, means: Maps) -> NDArray[np.float64]:
@@ -311,7 +315,7 @@ def similarity(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
     return [*none(trials, chosen), _score(trials, like, chosen)]
 
 
-def both(trials: Trials, chosen: Sequence[int]) -> list[Scores]:
+def both(trials: KnownTrials, chosen: Sequence[int]) -> list[Scores]:
     """Score by the product's directions, and apart from it by likeness."""
     return [*directions(trials, chosen), similarity(trials, chosen)[1]]
 

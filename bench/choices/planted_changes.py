@@ -54,14 +54,14 @@ def _spot(site: Site, change: str) -> PixelChange | None:
     if change == "colour":
         if site.good.grey:
             return None
-        return PixelChange(shape=shape, pixels_hwc=_moved(pixels, levels * _TURN))
+        return PixelChange(shape=shape, pixels_hwc=_shift_pixels(pixels, levels * _TURN))
     shift = levels if change == "lighter" else -levels
     if not _has_room(site, shape, shift):
         return None
-    return PixelChange(shape=shape, pixels_hwc=_moved(pixels, np.full(3, shift)))
+    return PixelChange(shape=shape, pixels_hwc=_shift_pixels(pixels, np.full(3, shift)))
 
 
-def _moved(pixels: Plane, shift: NDArray[np.float64]) -> Plane:
+def _shift_pixels(pixels: Plane, shift: NDArray[np.float64]) -> Plane:
     return np.asarray(pixels + shift, np.float32)
 
 

@@ -78,7 +78,8 @@ class FitWishes:
     )
     known: Path | None = typed(
         None,
-        "Folder of known defects, in folders by kind; a mask beside a picture is 001_mask.png, an "
+        "Folder of known defects to learn from, in folders by kind: more like them are found, for "
+        "as many alarms, and named by their kind. A mask beside a picture is 001_mask.png, an "
         "outline 001.json (labelme).",
         kind=click.Path(path_type=Path, exists=True, file_okay=False),
         group=THRESHOLD,
@@ -171,6 +172,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
     edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     edgeseg fit photos/good --out part.edgeseg --false-alarm-rate 0.005
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
+    edgeseg fit photos/good --out part.edgeseg --known defects
     edgeseg fit photos/good --out part.edgeseg --smallest 12
     edgeseg fit photos/good --out part.edgeseg --robust
     edgeseg fit photos/colours --out part.edgeseg --variants

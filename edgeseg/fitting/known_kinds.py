@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgeseg.base.errors import UsageError
 from edgeseg.base.messages import Message, Setting
 from edgeseg.base.packed import PackedArray
+from edgeseg.data.known_defects import UNNAMED_KIND
 from edgeseg.data.samples import Sample, load_batches
 from edgeseg.decision.explain import cells_of, core_of
 from edgeseg.decision.kinds import KnownKinds, Severity, unit_rows, vote
@@ -30,14 +31,10 @@ def learn_kinds(
     space: FeatureSpace, head: GaussianHead, pooled: Moments, options: FitOptions
 ) -> KnownKinds | None:
     """Return the kinds of the known defects of a fit; None where there are none."""
-    config = space.config
     severity = dict(options.severity)
     names = tuple(sorted({str(sample.kind) for sample in options.known}))
     _check_severity(severity, names)
-    if not options.known:
-        return None
-    if config.tiling is not None or config.geometry.several is not None:
-        options.tell(Message("kinds_none"))
+    if not options.known or names == (UNNAMED_KIND,):
         return None
     rows, kinds = known_rows(space, head, options.known, options)
     learned = make_kinds(rows, kinds, projection=projection_of(pooled), severity=severity)

@@ -35,8 +35,8 @@ def known_sentences(
         yield Message(
             "known_planted",
             n=after.count,
-            n_before=_found(before, facts.threshold_before),
-            n_after=_found(after, calibration.score_threshold),
+            n_before=_count_found(before, facts.threshold_before),
+            n_after=_count_found(after, calibration.score_threshold),
         )
 
 
@@ -47,5 +47,5 @@ def declined_sentence(facts: KnownFacts) -> Message:
     )
 
 
-def _found(planted: PlantedScores, threshold: float) -> int:
+def _count_found(planted: PlantedScores, threshold: float) -> int:
     return int(np.count_nonzero(above(planted.scores.astype(np.float64), threshold)))

@@ -67,9 +67,9 @@ def describe_model(
         geometry=None if config.geometry == PLAIN else config.geometry,
         camera_hw=None if camera is None else (int(camera[0]), int(camera[1])),
         variants=config.variants,
-        known=() if artefact.known is None else artefact.known.facts.kinds,
         reasons=artefact.reasons,
         kinds=artefact.kinds,
+        known=() if artefact.known is None else artefact.known.facts.kinds,
         needs_sidecar=True,
         rule=ScoreRule(top=config.top, sigma=config.sigma),
         tiles=None

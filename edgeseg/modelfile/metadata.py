@@ -206,9 +206,9 @@ class ModelMetadata:
     calibrated_in: str | None = None
     history: tuple[Decision, ...] = ()  # sidecar only: what was decided where it runs
     variants: tuple[str, ...] = ()  # of the product: the graph gives the number of one of them
-    known: tuple[KnownKind, ...] = ()  # defects that the model has learned from
     reasons: Reasons | None = None  # to say why a region is odd
     kinds: KnownKinds | None = None  # of known defects: what a region is like
+    known: tuple[KnownKind, ...] = ()  # defects that the model has learned from
     needs_sidecar: bool = False  # what decides stands in the sidecar: the graph alone is refused
     schema: int = SCHEMA
 

@@ -1,4 +1,4 @@
-"""The last parts that passed, with all that the camera saw: people find a defect later.
+"""The last parts that passed, with all that the camera saw, for people who find a defect later.
 
 station --> queue --> a thread that encodes --> the newest parts --look--> what people are shown
 

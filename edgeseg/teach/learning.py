@@ -27,7 +27,7 @@ from edgeseg.teach.fit_job import fit_costs, fit_options, graph_of
 from edgeseg.teach.golden_set import withdrawn
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.known_defects import GuardedDefect, Survey, is_alarm, open_detector, survey
-from edgeseg.teach.missed import asked, basis_of_asked, learned_defects
+from edgeseg.teach.missed import asked_defects, basis_of_asked, learned_defects
 from edgeseg.teach.missed_change import MissedChange, count_change
 from edgeseg.teach.next_trial import WrongGolden, count_lost, prove_next
 from edgeseg.teach.project import Box, Project, corners
@@ -164,7 +164,7 @@ def version_of(project: Project) -> str:
 
 def next_version(project: Project, folder: Path, job: JobProgress) -> dict[str, Any]:
     """Make the next version in a folder, with a preview of what it would change."""
-    if missed := asked(project):
+    if missed := asked_defects(project):
         return next_of_missed(project, folder, job, missed)
     items = Feedback(project.feedback).items()
     job.plan(_costs(len(items)))
@@ -242,7 +242,7 @@ def next_of_missed(
         basis=basis_of(project),
         version=version_of(project),
         would_learn=() if reason else tuple(learned),
-        held_back=() if reason is None else tuple(_held(names, reason, lost)),
+        held_back=() if reason is None else tuple(_hold_all(names, reason, lost)),
         threshold_old=threshold_old,
         threshold_new=None if reason else threshold_new,
         now_passes=(),
@@ -259,7 +259,7 @@ def next_of_missed(
     return {"missed": 0 if reason else len(names)}
 
 
-def _held(names: Sequence[str], reason: Message, lost: Sequence[str]) -> Iterator[HeldBack]:
+def _hold_all(names: Sequence[str], reason: Message, lost: Sequence[str]) -> Iterator[HeldBack]:
     for name in names:
         yield HeldBack(name=name, reason=reason, guards=tuple(lost))
 

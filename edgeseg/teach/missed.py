@@ -72,7 +72,7 @@ def drop_asked(project: Project) -> None:
     shutil.rmtree(asked_folder(project), ignore_errors=True)
 
 
-def asked(project: Project) -> tuple[Sample, ...]:
+def asked_defects(project: Project) -> tuple[Sample, ...]:
     """Return the missed defects to be learned next: those asked for, else those that wait."""
     return _samples(asked_folder(project)) or marked_defects(project)
 
@@ -99,7 +99,7 @@ def basis_of_asked(project: Project) -> str:
     """Identify what would be learned next, and where its defects are; empty: nothing."""
     told = [
         f"{each.kind}/{each.image.name}:{'' if each.mask is None else file_sha256(each.mask)}"
-        for each in asked(project)
+        for each in asked_defects(project)
     ]
     return hashlib.sha256(",".join(told).encode()).hexdigest()[:16] if told else ""
 

@@ -1,4 +1,4 @@
-"""The addresses for missed defects: an operator looks at parts that passed, and marks them."""
+"""Addresses for missed defects: an operator looks at parts that passed, marks, and takes back."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -120,7 +120,8 @@ class Counters:
         self._roll(now_s)
         self._save()
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
+        if path is not None:
+            self._thread.start()
 
     @property
     def counts(self) -> Counts:
@@ -166,7 +167,8 @@ class Counters:
         """Save for the last time, and end the thread."""
         self._end.set()
         self._changed.set()
-        self._thread.join(5.0)
+        if self._path is not None:
+            self._thread.join(5.0)
 
     def _roll(self, now_s: float) -> None:
         """Begin the shift of this moment, if another one is being counted."""

@@ -31,6 +31,11 @@ NO_TRACE: Mapping[str, object] = MappingProxyType(
 )
 
 
+def explanation_of(region: Region | None) -> dict[str, object]:
+    """Return kind and reason of a region; nothing where the model does not tell them."""
+    return {} if region is None else region.explanation_facts()
+
+
 def variant_facts(variant: str | None) -> dict[str, object]:
     """Return the variant under its key; nothing of a model of one product."""
     return {} if variant is None else {"variant": variant}

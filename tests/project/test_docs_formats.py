@@ -22,9 +22,11 @@ from edgeseg.fitting.known_kinds import make_kinds
 from edgeseg.fitting.parallel import shards
 from edgeseg.model.artefact import Artefact, save_artefact
 from edgeseg.model.factors import MapFactors
+from edgeseg.model.known_directions import KnownDefects, KnownDirections
 from edgeseg.model.model_metadata import describe_model
 from edgeseg.modelfile import header as artefact_header
 from edgeseg.modelfile import metadata, signature
+from edgeseg.modelfile.known_kinds import KnownFacts, KnownKind
 from edgeseg.modelfile.metadata import ModelMetadata
 from edgeseg.runtime.backends.split_facts import SplitFacts, TapShape
 from edgeseg.runtime.drift import sink as driftsink
@@ -61,6 +63,14 @@ PARTS = (JudgedPart(box_xywh=(1, 2, 3, 4), degrees=5.0, score=0.1, verdict="good
 SMALLEST = {"px": 12, "cell_px": 8.0, "scores": [1.0]}
 ROWS = np.eye(4, dtype=np.float32)
 KINDS = make_kinds(ROWS, ["dent", "dent", "scratch", "scratch"], projection=ROWS)
+KNOWN = KnownDefects(
+    learned=KnownDirections(directions=ROWS, share=0.1),
+    facts=KnownFacts(
+        share=0.1,
+        threshold_before=1.0,
+        kinds=(KnownKind(kind="dent", pictures=2, found_before=1, found=2),),
+    ),
+)
 TOLD = Region(
     box_xywh=(1, 2, 3, 4),
     area_px=12,
@@ -105,7 +115,7 @@ def test_header_of_the_artefact(small_artefact: Artefact) -> None:
     told = small_artefact.data | {"group_by": "folder", "smallest": SMALLEST}
     chosen = replace(small_artefact.calibration, choice=CHOICE)
     changed = replace(small_artefact, config=looking, data=told, calibration=chosen, kinds=KINDS)
-    header = changed.header()
+    header = json.loads(json.dumps(replace(changed, known=KNOWN).header()))
     assert_documented("Header of the artefact", header | {"accuracy": [ACCURACY]})
     assert set(header["config"]) == {item.name for item in fields(FitConfig)}
 
@@ -119,7 +129,7 @@ def test_tensors_of_the_artefact(small_artefact: Artefact, tmp_path: Path) -> No
     shown = MapFactors(weight=factors.factor[:, 0], factor=factors.factor)
     means = np.stack([factors.mean] * len(NAMES))
     several = replace(factors, variant_means=means, shown=shown)
-    artefact = replace(small_artefact, calibration=copies, factors=several)
+    artefact = replace(small_artefact, calibration=copies, factors=several, known=KNOWN)
     save_artefact(artefact, tmp_path / "m.edgeseg")
     with safe_open(tmp_path / "m.edgeseg", framework="np") as file:
         names = {name.split(".")[0] + ".*" if "backbone." in name else name for name in file.keys()}  # noqa: SIM118
@@ -164,6 +174,7 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
             config=tiled,
             calibration=replace(small_artefact.calibration, choice=CHOICE),
             kinds=KINDS,
+            known=KNOWN,
         ),
         artefact_sha256="0" * 64,
         precision="fp32",
@@ -182,7 +193,8 @@ def test_metadata_of_the_graph(small_artefact: Artefact, tmp_path: Path) -> None
     }
     figures = ACCURACY | {metadata.NUMERICS: "fp32"}
     assert_documented(
-        "Metadata of the graph", asdict(told) | {"accuracy": [figures]} | only_sidecar
+        "Metadata of the graph",
+        json.loads(json.dumps(asdict(told))) | {"accuracy": [figures]} | only_sidecar,
     )
     rows = section(FORMATS, "Metadata of the graph").splitlines()
     starred = {row.split("`")[1].split(".")[0].removesuffix("[]") for row in rows if "| *" in row}

@@ -15,7 +15,7 @@ from edgeseg.teach.feedback import Feedback
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.learning import Preview, next_version, read_preview
-from edgeseg.teach.missed import ask_for, asked, drop_asked, learned_defects
+from edgeseg.teach.missed import ask_for, asked_defects, drop_asked, learned_defects
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
 from edgeseg.teach.versions import Versions
@@ -96,7 +96,7 @@ def test_what_is_learned_runs_and_stays_for_later_fits(project, missed):
     model = project.recipe / "model.onnx"
     (kind,) = file_metadata(model).known
     assert (kind.kind, kind.pictures) == ("grey", 6)
-    assert not asked(project)
+    assert not asked_defects(project)
     learned = learned_defects(project)
     assert len(learned) == 6
     assert all(each.mask is not None for each in learned)
@@ -121,7 +121,7 @@ def test_a_learning_that_was_killed_before_it_ran_asks_for_nothing(project, miss
     ask_for(project, missed)
     preview_now(project)
     open_learner(project)
-    assert not asked(project)
+    assert not asked_defects(project)
     assert not (project.folder / "next").exists()
 
 
@@ -141,7 +141,7 @@ def test_by_the_command(project, missed):
     assert shown.exit_code == 0, shown.output
     assert "threshold" in shown.output
     assert f"do it with: edgeseg learn {project.folder} --missed {missed}" in shown.output
-    assert not asked(project)
+    assert not asked_defects(project)
     assert not learned_defects(project)
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 0, done.output

@@ -20,7 +20,7 @@ from edgeseg.teach.last_parts import LastParts
 from edgeseg.teach.learner import Learner
 from edgeseg.teach.learning import Preview, next_version, read_preview
 from edgeseg.teach.marks import SeenCard
-from edgeseg.teach.missed import asked, learned_defects, marked_defects
+from edgeseg.teach.missed import asked_defects, learned_defects, marked_defects
 from edgeseg.teach.missed_marks import MissedMarks
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
@@ -92,7 +92,7 @@ def test_a_mark_is_a_known_defect_as_the_shell_takes_it(marks, parts, project):
     assert (sample.kind, sample.label) == ("faint stripes", 1)
     assert np.array_equal(read_image(sample.image), striped(3))
     assert read_regions(sample.mask) == (outline_of(3),)
-    assert asked(project) == (sample,)
+    assert asked_defects(project) == (sample,)
     assert marks.kinds() == ["faint stripes"]
     assert project.history()[-1]["event"] == "missed"
 

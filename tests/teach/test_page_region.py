@@ -152,7 +152,7 @@ def test_shapes_stay_on_the_picture_that_they_were_drawn_on(site: Site) -> None:
 def test_a_mark_that_is_brought_back_is_on_its_picture(site: Site) -> None:
     site.fill()
     mark = {"locate": "anchor:80,60,160,120", "drawn_on": "good-0003.png"}
-    site.fake.drawn = {"roi": None, "ignore": [], **mark}
+    site.fake.drawn = {"roi": None, "ignore": [], "smallest": 0, **mark}
     tab = site.open("region")
     tab.wait_for("regionLoaded && drawn.locate !== 'none'")
     tab.click("#shapes li button:nth-of-type(2)")
@@ -160,7 +160,7 @@ def test_a_mark_that_is_brought_back_is_on_its_picture(site: Site) -> None:
     tab.wait_for("drawn.drawn_on === ''")
     tab.click("#region-undo")
     wait(lambda: site.fake.drawn["locate"] != "none", "not back")
-    assert site.fake.drawn == {"roi": None, "ignore": [], **mark}
+    assert site.fake.drawn == {"roi": None, "ignore": [], "smallest": 0, **mark}
 
 
 def test_angles_that_were_edited_by_hand_stay(site: Site) -> None:
@@ -224,3 +224,13 @@ def test_an_operator_sees_how_parts_lie_and_changes_nothing(browser: Browser) ->
         ]
     finally:
         site.close()
+
+
+def test_the_smallest_defect_is_asked_for(site: Site) -> None:
+    tab = site.open("region")
+    tab.wait_for("regionLoaded && !$('live').hidden")
+    tab.evaluate("$('smallest').value = 12; $('smallest').onchange()")
+    wait(lambda: site.fake.drawn.get("smallest") == 12, "not stored")
+    site.fake.drawn = {**site.fake.drawn, "smallest": 7}
+    again = site.open("region")
+    again.wait_for("regionLoaded && $('smallest').value === '7'")

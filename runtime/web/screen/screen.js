@@ -130,11 +130,12 @@ function showScreen(answer) {
   screenNow = answer;
   if (answer.halt || !answer.part) { partPlaces.part.clear(); if (changed || !answer.part) showPart(null); }
   else partPlaces.part.want(answer.part);
+  showShift(answer);
+  if (first) showHeld(null);
   if (first && answer.part) return;  // its verdict comes before all else
   if (answer.held && answer.held.id !== kept("seen")) partPlaces.held.want(answer.held);
   else { partPlaces.held.clear(); if (!$("held").dataset.part) showHeld(null); }
   if (announcedAlarm === null && !answer.held) announcedAlarm = "";
-  showShift(answer);
   countNewRejects(answer.new);
 }
 

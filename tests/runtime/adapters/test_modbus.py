@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.decision.kinds import KindGuess
+from edgeseg.decision.prediction import Region
 from edgeseg.runtime.adapters.modbus import MAX_CONNECTIONS, ModbusServer, answer
 from edgeseg.runtime.adapters.modbus_face import ModbusFace
 from edgeseg.runtime.adapters.modbus_map import (
@@ -24,6 +26,7 @@ from edgeseg.runtime.adapters.modbus_map import (
     HEARTBEAT,
     JOB,
     JOB_LOAD,
+    KIND,
     LATENCY,
     MISSED,
     NEXT_PART_ID,
@@ -86,7 +89,7 @@ class Desk:
         high, low = self.registers()[at : at + 2]
         return high << 16 | low
 
-    def inspect(self, verdict: str = "good") -> None:
+    def inspect(self, verdict: str = "good", *, strongest: Region | None = None) -> None:
         """Answer the trigger that waits."""
         event = self.station.acquire(grabbed_ns=2**62)
         assert event is not None
@@ -97,6 +100,7 @@ class Desk:
             region_count=3,
             box_xywh=(1, 2, 3, 70000),
             frame_index=0,
+            strongest=strongest,
         )
         self.station.complete(event.trigger_id, seen)
 
@@ -109,10 +113,10 @@ def test_the_map_is_frozen() -> None:
     places = (
         STATUS, CONTROL, TRIGGER_ID, RESULT_ID, VERDICT, JOB, SCORE, THRESHOLD, REGIONS, BOX,
         LATENCY, HEARTBEAT, ERROR, PART_ID, JOB_LOAD, MISSED, OVERRUNS, RUN, NEXT_PART_ID, VERSION,
-        CHECKS, CHECK_ANSWER, PART_NOTE,
+        CHECKS, CHECK_ANSWER, PART_NOTE, KIND,
     )  # fmt: skip
     first = (0, 1, 2, 4, 6, 7, 8, 10, 12, 13, 17, 18, 19, 20, 36, 37, 38, 39, 40, 56)
-    assert places == (*first, 57, 58, 59)
+    assert places == (*first, 57, 58, 59, 60)
     assert [bit.bit_length() - 1 for bit in map(int, Status)] == list(range(16))
     assert [bit.bit_length() - 1 for bit in map(int, Control)] == list(range(6))
 
@@ -125,6 +129,22 @@ def test_before_the_first_result_nothing_is_valid() -> None:
     assert registers[VERDICT] == VerdictCode.NONE
     assert registers[SCORE : SCORE + 2] == high_low(NO_NUMBER)
     assert registers[VERSION] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(None, 0), (KindGuess(name=None), 0), (KindGuess(name="scratch", number=2), 2)],
+    ids=["none known", "unknown", "scratch"],
+)
+def test_the_kind_is_a_number(kind: KindGuess | None, number: int) -> None:
+    desk = Desk()
+    desk.control(Control.TRIGGER)
+    assert desk.registers()[KIND] == 0
+    region = Region(box_xywh=(1, 2, 3, 4), area_px=12, peak=9.0, kind=kind)
+    desk.inspect("defect", strongest=region)
+    assert desk.registers()[KIND] == number
+    desk.control(Control.RESULTS_ACK)
+    assert desk.registers()[KIND] == 0, "what was read is no result any more"
 
 
 def test_a_trigger_and_its_result_as_registers() -> None:
