@@ -94,7 +94,6 @@ class FakeTeach(TeachService):
         self.warning: Message | None = None
         self.passing: list[dict] = []  # parts that are shown
         self.waiting_missed: list[dict] = []
-        self.change: dict | None = None
         self.blockers: dict[str, list] = {"guards": [], "golden": [], "problems": []}
 
     def _note(self, *call) -> None:

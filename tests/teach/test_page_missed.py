@@ -86,6 +86,41 @@ def test_what_is_drawn_for_a_missed_defect_leaves_the_region_alone(site: Site) -
     assert not [call for call in site.fake.calls if call[0] == "set_region"]
 
 
+def test_a_preview_says_why_missed_defects_cannot_be_learned(site: Site) -> None:
+    site.fill()
+    site.fake.look_at_parts()
+    outline = [(1.0, 2.0), (30.0, 2.0), (30.0, 40.0)]
+    card = SeenCard(id="part-001", part="SN 001")
+    site.fake.mark_missed(card, outline, kind="scratch", who="operator", name="Ann")
+    good = {"alarms": 1, "parts": 40}
+    site.fake.blockers |= {
+        "missed": ["scratch/part-001.png"],
+        "would_learn": [],
+        "held_back": [{"name": "scratch/part-001.png", "reason": Message("hold_missed_teach")}],
+        "change": {
+            **{"known": 5, "found_before": 4, "found_after": 3},
+            **{"good_before": good, "good_after": good},
+            **{"per_thousand_before": 25.0, "per_thousand_after": 25.0},
+        },
+    }
+    tab = site.open("run")
+    tab.click("#learn-preview")
+    tab.wait_for("$('preview').innerText.includes('Missed defects that cannot be learned: 1')")
+    told = tab.text("#preview")
+    for words in (
+        "ewer of the known defects would be found",
+        "4 of 5",
+        "3 of 5",
+        "25 (1 of 40 parts)",
+    ):
+        assert words in told
+    assert tab.evaluate("$('learn-start').disabled")
+    name_person(tab, "Ada")
+    tab.click("#preview .cards .actions button")
+    site.called("withdraw_missed", "part-001", "supervisor", "Ada")
+    tab.wait_for("$('preview').hidden && $('missed-waiting').hidden")
+
+
 def test_a_missed_defect_is_learned_and_the_next_such_part_is_found(
     browser: Browser, tmp_path: Path
 ) -> None:
