@@ -26,7 +26,7 @@ from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.data.open_data import Data, Folder, KnownData, open_data, open_known
-from edgeseg.decision.explain import with_explanation
+from edgeseg.decision.explain import explained_facts, with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
 from edgeseg.decision.prediction import Prediction
@@ -69,7 +69,8 @@ class Model:
     @property
     def info(self) -> JsonObject:
         """Settings, weights, calibration, data and versions, as `edgeseg info` shows them."""
-        return self.artefact.header()
+        shown = explained_facts(self.artefact.reasons, self.artefact.kinds)
+        return self.artefact.header() | shown
 
     @property
     def fitted_colour(self) -> Colour | None:

@@ -26,7 +26,7 @@ def test_fit(plate, tmp_path):
     assert result.stdout == ""  # nothing here is data
     first, last = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
     assert first == "fitting on 10 good images of plate"
-    assert last.startswith(f"wrote {out} (1.0 MB) in ")
+    assert last.startswith(f"wrote {out} (1.1 MB) in ")
     assert last.endswith(f" s; next: edgeseg eval {out} {plate}")
     loaded = load_artefact(out)
     assert (loaded.config.k, loaded.config.rank, loaded.config.size_hw) == (16, 10, SIZE_HW)

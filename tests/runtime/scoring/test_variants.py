@@ -19,7 +19,7 @@ from edgeseg.runtime.scoring.scorer import Scorer, ScorerConfig
 from edgeseg.runtime.sinks.event_log import frame_event
 from edgeseg.runtime.station.records import Job, StationResult, TriggerEvent
 from edgeseg.runtime.triggers.station_sink import inspection_of
-from edgeseg.runtime.web.page_history import _summary
+from edgeseg.runtime.web.rejects import part_facts
 from tests.doubles.fakes import BrightnessSession, grey
 from tests.support.brightness_model import brightness_metadata
 from tests.support.recipe_folders import new_recipe
@@ -76,7 +76,7 @@ def test_every_output_says_it_and_those_of_one_product_do_not() -> None:
         station = StationResult(
             trigger=trigger, inspection=inspection_of(result), wall_s=0.0, latency_ms=1.0
         )
-        return [frame_event(result), station.facts(), _summary(1, result)]
+        return [frame_event(result), station.facts(), part_facts(result)]
 
     assert [facts["variant"] for facts in told(named("dark"))] == ["dark"] * 3
     assert all("variant" not in facts for facts in told(make_result()))
