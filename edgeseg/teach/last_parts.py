@@ -76,9 +76,9 @@ class LastParts:
         """Show the newest parts from now on; return them, the newest first."""
         with self._lock:
             self._shown = tuple(self._kept)[::-1]
-        return self.shown()
+        return self.shown_parts()
 
-    def shown(self) -> list[PassedPart]:
+    def shown_parts(self) -> list[PassedPart]:
         """List the parts that are shown, the newest first."""
         with self._lock:
             return list(self._shown)

@@ -150,7 +150,7 @@ class LearnService:
         {"items": [{"id", "when", "part", "verdict", "score", "threshold", "width", "height",
                     "picture", "large"}], "kinds": [names of kinds so far]}
         """
-        items = [part.facts() for part in self._parts.shown()]
+        items = [part.facts() for part in self._parts.shown_parts()]
         return {"items": items, "kinds": self._missed.kinds()}
 
     def look_at_parts(self) -> Facts:

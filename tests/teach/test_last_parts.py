@@ -44,7 +44,7 @@ def test_what_is_shown_stands_still_until_somebody_looks_again(parts):
     shown = [passed(2).key, passed(1).key]
     assert [part.id for part in parts.look()] == shown
     bring(parts, 3)
-    assert [part.id for part in parts.shown()] == shown
+    assert [part.id for part in parts.shown_parts()] == shown
     assert [part.id for part in parts.look()] == [passed(3).key, *shown]
 
 
