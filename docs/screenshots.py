@@ -19,7 +19,7 @@ from tests.doubles.chromium import Browser, Tab, open_browser
 from tests.doubles.server_process import ServerProcess
 
 GOOD = 60
-QUALITY = 75
+QUALITY = 75  # of a JPEG: a page stays sharp, and below 150 kB
 SEEN = 220  # frames that a stream has scored: from 200 on its drift watch knows
 PART = ("--size", "384x512", "--train", str(GOOD))
 CAMERA = "synthetic:fps=5,defects=0.1,height=384,width=512"
