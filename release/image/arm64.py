@@ -19,8 +19,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,15 @@ for path in sorted(Path("pictures").iterdir()):
     feed = {entry.name: frame[None, ..., ::-1].copy()}
     print(json.dumps([float(each.run(["score"], feed)[0].ravel()[0]) for each in sessions]))
 """
+LONGEST_S = 1800  # of one command, which takes seconds where nothing is emulated
 FITTED, CALIBRATED, JUDGED = 40, 24, 3  # pictures: for the fit, for calibrate, of each kind
+
+
+Step = Callable[[Inside], Any]
+
+
+class NotRun(Exception):
+    """A command inside ended badly or not at all, which is a result: the report shows it."""
 
 
 def main() -> None:
@@ -71,14 +80,8 @@ def main() -> None:
         make_models(given.data, shared)
     results: dict[str, dict[str, Any]] = {}
     for name, cpu in PROCESSORS.items():
-        kept = work / f"{name}.json"
-        if not kept.is_file():
-            inside = make_inside(work, "arm64" if cpu else "amd64", name, cpu)
-            shutil.copytree(shared, inside.volume, dirs_exist_ok=True)
-            subprocess.run(["chown", "-R", inside.config["User"], inside.volume], check=True)
-            done = run_all(inside) if name != "cortex-a72" else {"streams": streams(inside)}
-            kept.write_text(json.dumps(done), encoding="utf-8")
-        results[name] = json.loads(kept.read_text(encoding="utf-8"))
+        steps = STREAMS if name == "cortex-a72" else STREAMS | OTHER_STEPS
+        results[name] = run_steps(work, name, cpu, steps)
     results["commit"] = {"commit": git("rev-parse", "--short", "HEAD").strip()}
     images = [json.loads(path.read_text()) for path in sorted(work.glob("image-*.json"))]
     print(f"wrote {write_report(given.out, results, images)}")
@@ -122,34 +125,40 @@ def make_inside(work: Path, arch: str, name: str, cpu: str | None) -> Inside:
     return unpack(archive, work / name, cpu=cpu or "cortex-a76")
 
 
-def run_all(inside: Inside) -> dict[str, Any]:
-    """Every step, each with what it gave."""
-    return {
-        "doctor": edgeseg(inside, "doctor"),
-        "streams": streams(inside),
-        "predict": predict(inside),
-        "calibrated": {
-            f"{model} {backend}": calibrate(inside, model, backend)
-            for model, backend in product((f"{b}-int8" for b in BACKBONES), BACKENDS)
-        },
-        "kernels": {f"{b}-int8": kernels(inside, f"{b}-int8.onnx") for b in BACKBONES},
-        "teach": teach(inside),
-        "line": ask_station(inside),
-    }
-
-
-def streams(inside: Inside) -> dict[str, Any]:
-    """Scores and verdicts of every model in every backend."""
-    models = [f"{backbone}-{precision}" for backbone, precision in product(BACKBONES, PRECISIONS)]
-    return {f"{m} {b}": stream(inside, f"{m}.onnx", b) for m, b in product(models, BACKENDS)}
+def run_steps(work: Path, name: str, cpu: str | None, steps: dict[str, Step]) -> dict[str, Any]:
+    """What every step gave, or why it did not run; what an earlier run gave is taken again."""
+    kept = work / f"{name}.json"
+    given = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    if steps.keys() <= given.keys():
+        return given
+    inside = make_inside(work, "arm64" if cpu else "amd64", name, cpu)
+    shutil.copytree(work / "shared", inside.volume, dirs_exist_ok=True)
+    subprocess.run(["chown", "-R", inside.config["User"], inside.volume], check=True)
+    for step, run in steps.items():
+        if step not in given:
+            try:
+                given[step] = run(inside)
+            except NotRun as failure:
+                given[step] = {"failed": str(failure)}
+                print(f"{name}: {step}: {failure}", file=sys.stderr)
+            kept.write_text(json.dumps(given), encoding="utf-8")
+    return given
 
 
 def edgeseg(inside: Inside, *words: str) -> str:
     """What a command prints; stops where it fails."""
     print(f"{inside.cpu or 'x86'}: edgeseg {' '.join(words)}", file=sys.stderr)
-    done = inside.run(*words)
+    return _output_of(inside, *words)
+
+
+def _output_of(inside: Inside, *words: str, entrypoint: tuple[str, ...] | None = None) -> str:
+    try:
+        done = inside.run(*words, entrypoint=entrypoint, timeout=LONGEST_S)
+    except subprocess.TimeoutExpired as late:
+        raise NotRun(f"did not end in {LONGEST_S // 60} minutes") from late
     if done.returncode != 0:
-        sys.exit(f"edgeseg {' '.join(words)}: {done.stdout}{done.stderr}")
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise NotRun(said[-1] if said else f"ended with exit code {done.returncode}")
     return done.stdout
 
 
@@ -187,10 +196,8 @@ def calibrate(inside: Inside, model: str, backend: str) -> dict[str, Any]:
 
 def kernels(inside: Inside, model: str) -> list[list[float]]:
     """Score each picture twice: with kernels for integers, and without."""
-    done = inside.run(model, entrypoint=("python3.11", "-c", _KERNELS))
-    if done.returncode != 0:
-        sys.exit(f"{model}: {done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    told = _output_of(inside, model, entrypoint=("python3.11", "-c", _KERNELS))
+    return [json.loads(line) for line in told.splitlines()]
 
 
 def teach(inside: Inside) -> dict[str, Any]:
@@ -287,6 +294,25 @@ def _free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+MODELS = [f"{backbone}-{precision}" for backbone, precision in product(BACKBONES, PRECISIONS)]
+STREAMS: dict[str, Step] = {
+    f"stream {model} {backend}": partial(stream, model=f"{model}.onnx", backend=backend)
+    for model, backend in product(MODELS, BACKENDS)
+}
+OTHER_STEPS: dict[str, Step] = {
+    "doctor": lambda inside: edgeseg(inside, "doctor"),
+    "predict": predict,
+    "teach": teach,
+    "line": ask_station,
+    **{
+        f"calibrate {model} {backend}": partial(calibrate, model=model, backend=backend)
+        for model, backend in product(MODELS, BACKENDS)
+        if model.endswith("int8")
+    },
+    **{f"kernels {model}": partial(kernels, model=f"{model}.onnx") for model in MODELS[1::2]},
+}
 
 
 def _run(words: list[str]) -> None:

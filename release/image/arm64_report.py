@@ -28,7 +28,15 @@ def compare(here: _Results, there: _Results) -> dict[str, Any]:
         "share": max(apart) / there["threshold"],
         "same": sum(same),
         "of": len(same),
-        "thresholds": (there["threshold"], here["threshold"]),
+    }
+
+
+def _of(results: _Results, step: str) -> dict[str, Any]:
+    """What the steps of one kind gave, by model and backend."""
+    return {
+        key.removeprefix(f"{step} "): value
+        for key, value in results.items()
+        if key.startswith(f"{step} ")
     }
 
 
@@ -55,22 +63,22 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
         "| model | backend | a76: largest | share | verdicts | a72: largest | share | verdicts |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for key, there in x86["streams"].items():
+    for key, there in _of(x86, "stream").items():
         model, backend = key.split()
-        cells = [
-            _cells(compare(results[cpu]["streams"][key], there))
-            for cpu in ("cortex-a76", "cortex-a72")
-        ]
+        given = [results[cpu][f"stream {key}"] for cpu in ("cortex-a76", "cortex-a72")]
+        cells = [_cells(each, there) for each in given]
         told.append(f"| {model} | {backend} | {' | '.join(cells)} |")
     told += ["", "## int8 after `edgeseg calibrate` on each computer", ""]
     told += ["| model | backend | threshold x86 | a76 | largest | share | verdicts |"]
     told += ["| --- | --- | --- | --- | --- | --- | --- |"]
-    for key, there in x86["calibrated"].items():
+    for key, there in _of(x86, "calibrate").items():
         model, backend = key.split()
-        found = compare(arm["calibrated"][key], there)
-        first, second = found["thresholds"]
-        told.append(f"| {model} | {backend} | {first:.4f} | {second:.4f} | {_cells(found)} |")
-    told += _kernel_lines(x86["kernels"], arm["kernels"])
+        here = arm[f"calibrate {key}"]
+        own = "—" if "failed" in here else f"{here['threshold']:.4f}"
+        cells = _cells(here, there)
+        told.append(f"| {model} | {backend} | {there['threshold']:.4f} | {own} | {cells} |")
+    told += _kernel_lines(_of(x86, "kernels"), _of(arm, "kernels"))
+    told += _failure_lines(results)
     told += ["", "## What else ran", "", "| step | x86 | aarch64 |", "| --- | --- | --- |"]
     told += [f"| {step} | {a} | {b} |" for step, a, b in _steps(x86, arm)]
     told += ["", "## Images", "", "| image | layer | packed MB | unpacked MB |"]
@@ -93,6 +101,8 @@ def _kernel_lines(x86: dict[str, Any], arm: dict[str, Any]) -> list[str]:
     lines += ["| --- | --- | --- | --- | --- |"]
     for model, here in x86.items():
         there = arm[model]
+        if "failed" in there:
+            continue
         pairs = list(zip(here, there, strict=True))
         across = [max(abs(a[n] - b[n]) for a, b in pairs) for n in (0, 1)]
         within = [max(abs(a - b) for a, b in rows) for rows in (here, there)]
@@ -100,7 +110,31 @@ def _kernel_lines(x86: dict[str, Any], arm: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _cells(found: dict[str, Any]) -> str:
+def _failure_lines(results: dict[str, _Results]) -> list[str]:
+    """Each command that did not run, with its last words."""
+    failed = [
+        (cpu, step, each["failed"])
+        for cpu, given in results.items()
+        for step, each in given.items()
+        if isinstance(each, dict) and "failed" in each
+    ]
+    if not failed:
+        return []
+    rows = [f"| {cpu} | {step} | {said} |" for cpu, step, said in failed]
+    return [
+        "",
+        "## What did not run",
+        "",
+        "| processor | step | why |",
+        "| --- | --- | --- |",
+        *rows,
+    ]
+
+
+def _cells(here: _Results, there: _Results) -> str:
+    if "failed" in here:
+        return "— | — | —"
+    found = compare(here, there)
     return f"{found['largest']:.2g} | {found['share']:.2%} | {found['same']} of {found['of']}"
 
 
