@@ -14,7 +14,7 @@ import pytest
 
 import edgeseg.runtime
 from tests.support import HANGS_S, KEPT, REPO
-from tests.support.language_packages import ASSEMBLY, managed_api, node_modules, runtime_headers
+from tests.support.fetched_packages import ASSEMBLY, managed_api, node_modules, runtime_headers
 
 PROGRAMS = REPO / "docs" / "languages"
 INVARIANT = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1", "DOTNET_CLI_TELEMETRY_OPTOUT": "1"}
@@ -30,7 +30,7 @@ def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[st
 
 def node(folder: Path) -> Run:
     """The JavaScript program."""
-    modules = str(node_modules())
+    modules = str(node_modules("onnxruntime-node"))
     loads = run(["node", "-e", "require('onnxruntime-node')"], NODE_PATH=modules)
     assert loads.returncode == 0, loads.stderr
     return lambda *given: run(

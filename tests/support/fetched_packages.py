@@ -1,43 +1,48 @@
-"""What the programs of docs/languages.md need, from where it is or, if asked, from its registry.
+"""What tests need that no package index for Python has, from where it is or, if asked, fetched.
 
 A package that was fetched stays in a folder of the user's cache: the next run takes seconds.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support import HANGS_S, REPO
 
-INSTALL = "EDGESEG_TEST_LANGUAGES"  # set: tests may fetch hundreds of megabytes
+FETCH = "EDGESEG_TEST_FETCH"  # set: tests may fetch hundreds of megabytes
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgeseg-tests"
-NODE_PACKAGE = "onnxruntime-node@1"
 HEADERS_PACKAGE = "libonnxruntime-dev"
 HEADER = "onnxruntime_cxx_api.h"
 ASSEMBLY = "Microsoft.ML.OnnxRuntime.dll"
 
 
-def node_modules() -> Path:
-    """The folder in which node finds onnxruntime-node; skips where there is none."""
-    if shutil.which("node") is None:
-        pytest.skip("needs node")
+def node_modules(package: str, *, version: str = "1") -> Path:
+    """The folder in which node finds a package; skips where there is none."""
     given = os.environ.get("EDGESEG_NODE_MODULES")
-    for folder in (Path(given),) if given else (REPO / "node_modules", CACHE / "node_modules"):
-        if (folder / "onnxruntime-node" / "package.json").is_file():
+    own = CACHE / package / "node_modules"  # one each: npm removes what it was not asked for
+    for folder in (Path(given),) if given else (REPO / "node_modules", own):
+        if (folder / package / "package.json").is_file():
             return folder
-    if not os.environ.get(INSTALL) or shutil.which("npm") is None:
+    if not os.environ.get(FETCH) or shutil.which("npm") is None:
         pytest.skip(
-            "needs onnxruntime-node: EDGESEG_NODE_MODULES names the folder that holds it, or "
-            f"{INSTALL}=1 lets npm fetch it once (300 MB on the disk)"
+            f"needs {package}: EDGESEG_NODE_MODULES names the folder that holds it, or "
+            f"{FETCH}=1 lets npm fetch it once"
         )
-    CACHE.mkdir(parents=True, exist_ok=True)
-    # Without scripts: they would fetch CUDA too.
+    # Without scripts: those of onnxruntime-node would fetch CUDA too.
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-save", "--fetch-retries=1"]
-    _fetch(["npm", "install", *options, "--prefix", str(CACHE), NODE_PACKAGE])
-    return CACHE / "node_modules"
+    with _alone():
+        if not (own / package / "package.json").is_file():
+            own.parent.mkdir(parents=True, exist_ok=True)
+            _fetch(
+                ["npm", "install", *options, "--prefix", str(own.parent), f"{package}@{version}"]
+            )
+    return own
 
 
 def runtime_headers() -> Path:
@@ -48,12 +53,19 @@ def runtime_headers() -> Path:
     for folder in (Path(given),) if given else places:
         if (folder / HEADER).is_file():
             return folder
-    if not os.environ.get(INSTALL) or shutil.which("apt-get") is None:
+    if not os.environ.get(FETCH) or shutil.which("apt-get") is None:
         pytest.skip(
             "needs ONNX Runtime's headers: EDGESEG_ONNXRUNTIME_INCLUDE names their folder, or "
-            f"{INSTALL}=1 lets apt-get fetch {HEADERS_PACKAGE} once"
+            f"{FETCH}=1 lets apt-get fetch {HEADERS_PACKAGE} once"
         )
-    CACHE.mkdir(parents=True, exist_ok=True)
+    with _alone():
+        if not list(unpacked.rglob(HEADER)):
+            _unpack_headers(unpacked)
+    (header,) = unpacked.rglob(HEADER)
+    return header.parent
+
+
+def _unpack_headers(unpacked: Path) -> None:
     options = _lists_of_debian_13()
     _fetch(["apt-get", *options, "update"])
     _fetch(["apt-get", *options, "download", HEADERS_PACKAGE])
@@ -61,8 +73,6 @@ def runtime_headers() -> Path:
     (package,) = CACHE.glob(f"{HEADERS_PACKAGE}_*.deb")
     subprocess.run(["dpkg-deb", "-x", package, unpacked], check=True)
     package.unlink()
-    (header,) = unpacked.rglob(HEADER)
-    return header.parent
 
 
 def _lists_of_debian_13() -> list[str]:
@@ -96,6 +106,15 @@ def managed_api() -> Path:
             "`dotnet add package Microsoft.ML.OnnxRuntime` in any project fetches it"
         )
     return found[-1]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one test process fetch at a time: the second finds what the first fetched."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(command: list[str]) -> None:
