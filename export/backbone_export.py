@@ -76,6 +76,7 @@ def export_backbone(
         factor=FACTOR,
         kept="kept",
         gain="gain",
+        explains=True,
         versions={"edgeseg": __version__} | versions(_MAKERS),
     )
     digest = graph_sha256(io.BytesIO(graph.SerializeToString(deterministic=True)))
@@ -100,6 +101,7 @@ def _maskable_model(space: FeatureSpace) -> ReferenceModel:
             factor=np.full((windows.covariances, k, rank), _HALF, np.float32),
             shown=form.blank(windows.covariances, kept=rank, k=k, fill=_HALF) if width else None,
         ),
+        explains=True,
     )
     model.kept = torch.full(space.config.grid_hw, _HALF)
     model.gain = torch.full(space.config.size_hw, _HALF)

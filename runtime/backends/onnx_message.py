@@ -2,12 +2,12 @@
 
 file -> fields of the model -> fields of its graph -> constants with other numbers -> file
 
-A constant keeps its name, its type and its shape. Nothing else of the graph changes, but one output
+A constant keeps its name, its type and its shape. Nothing else of the graph changes, but outputs
 may be left out.
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +46,16 @@ def read_constants(model: Path, *, prefix: str) -> dict[str, NDArray[np.float32]
 
 
 def with_constants(
-    data: bytes, constants: Mapping[str, NDArray[np.float32]], *, without_output: str
+    data: bytes, constants: Mapping[str, NDArray[np.float32]], *, outputs: Collection[str]
 ) -> bytes:
-    """Return the file with other numbers in some constants, less one output and all properties."""
+    """Return the file with other numbers in some constants, these outputs and no properties."""
     file, left = io.BytesIO(data), set(constants)
     parts: list[bytes] = []
     for field in fields_of(file, 0, len(data)):
         if field.number == METADATA_PROPS and field.has_bytes:
             continue
         if field.number == _GRAPH and field.has_bytes:
-            pieces = _graph(file, field, constants, left, without_output)
+            pieces = _graph(file, field, constants, left, outputs)
             parts.append(_message(_GRAPH, b"".join(pieces)))
         else:
             parts.append(data[field.start : field.end])
@@ -75,11 +75,11 @@ def _graph(
     graph: Field,
     constants: Mapping[str, NDArray[np.float32]],
     left: set[str],
-    without_output: str,
+    outputs: Collection[str],
 ) -> Iterator[bytes]:
     """Yield the fields of a graph, some of them changed."""
     for field in fields_of(file, graph.value, graph.end):
-        if field.number == _OUTPUT and _name(file, field, _VALUE_NAME) == without_output:
+        if field.number == _OUTPUT and _name(file, field, _VALUE_NAME) not in outputs:
             continue
         if field.number == _INITIALIZER and field.has_bytes:
             tensor = _Tensor(file, field)

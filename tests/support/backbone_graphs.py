@@ -1,6 +1,7 @@
 """The graph of a small backbone, traced once for all tests that fit through it."""
 
 import hashlib
+import io
 import json
 import tempfile
 from dataclasses import replace
@@ -12,9 +13,13 @@ from edgeseg.data.datasets import Dataset, open_dataset
 from edgeseg.export.backbone_export import export_backbone
 from edgeseg.fitting.fitting import fit_in
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph
+from edgeseg.fitting.graph.graph_facts import KEY
 from edgeseg.fitting.options import FitOptions
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
+from edgeseg.runtime.backends.onnx_message import with_constants, with_property
+from edgeseg.runtime.backends.onnx_outline import read_outline
+from edgeseg.runtime.backends.onnx_properties import graph_sha256
 from tests.support.export_models import SHORT, data, weights
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgeseg-tests-")
@@ -35,6 +40,17 @@ def graph_path(config: FitConfig = SHORT) -> Path:
 def graph(config: FitConfig = SHORT) -> BackboneGraph:
     """Opened."""
     return BackboneGraph(graph_path(config))
+
+
+def earlier_graph(newer: BackboneGraph, out: Path) -> BackboneGraph:
+    """As it was written before it gave the output `apart`."""
+    names = [output.name for output in read_outline(newer.path).outputs]
+    outputs = [name for name in names if name != "apart"]
+    plain = with_constants(newer.path.read_bytes(), {}, outputs=outputs)
+    digest = graph_sha256(io.BytesIO(plain))
+    facts = replace(newer.facts, explains=False, graph_sha256=digest)
+    out.write_bytes(with_property(plain, KEY, facts.to_json()))
+    return BackboneGraph(out)
 
 
 def good() -> Dataset:

@@ -21,12 +21,14 @@ from tests.support.teach_engine import LISTENER
 SIZE_HW = (64, 64)
 
 
-def fitted_project(folder: Path, *, source: str = "") -> Project:
-    """A project that runs, fitted on good parts alone."""
+def fitted_project(
+    folder: Path, *, source: str = "", graph: Path = KEPT / "backbone.onnx"
+) -> Project:
+    """A project that runs, fitted on good parts alone, through a graph of 0.2.0 or another."""
     project = Project.open_or_create(folder)
     for number, frame in enumerate(frames(24, size_hw=SIZE_HW)):
         write_image(project.pictures("good") / f"g{number:02d}.png", frame)
-    settings = replace(project.settings(), graph=str(KEPT / "backbone.onnx"), source=source)
+    settings = replace(project.settings(), graph=str(graph), source=source)
     project.store(replace(settings, rate=0.1, may_lose=0.5))
     project.fit.mkdir()
     fit(project, project.fit, LISTENER)

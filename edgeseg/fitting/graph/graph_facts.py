@@ -40,6 +40,7 @@ class GraphFacts:
     map_weight: str = "map_weight"  # constants too, of a map of its own
     map_factor: str = "map_factor"
     counted: str = "counted"
+    explains: bool = False  # whether it has the output `apart`; those of 0.2.0 have not
     graph_sha256: str | None = None  # of the file without this text
     schema: int = SCHEMA
 

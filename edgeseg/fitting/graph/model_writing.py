@@ -1,6 +1,7 @@
 """Write the graph that runs, from a backbone's graph and a model fitted through it."""
 
 import io
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,15 +59,16 @@ def write_model(
     graph.check_of(artefact)
     out = write_target(out)
     head = artefact.head()
+    outputs = artefact.outputs if graph.facts.explains else head.outputs
     metadata = describe_model(
         artefact,
         artefact_sha256=artefact_sha256,
         precision=EXACT,
         target="cpu",
         batch=_BATCH,
-        outputs=list(head.outputs),
+        outputs=list(outputs),
     )
-    data = _fill_blanks(graph, head)
+    data = _fill_blanks(graph, head, outputs)
     metadata = replace(metadata, graph_sha256=graph_sha256(io.BytesIO(data)))
     earlier = earlier_choice(out, note=note)
     with replacing(out.parent) as change:
@@ -104,8 +106,8 @@ def write_model_of_file(
     return backbone.path, metadata
 
 
-def _fill_blanks(graph: BackboneGraph, head: GaussianHead) -> bytes:
-    """Return the graph with the numbers of a model in its blanks."""
+def _fill_blanks(graph: BackboneGraph, head: GaussianHead, outputs: Collection[str]) -> bytes:
+    """Return the graph with the numbers of a model in its blanks, and with these outputs."""
     facts, config = graph.facts, graph.config
     if head.top != config.top:
         raise UsageError(
@@ -123,7 +125,7 @@ def _fill_blanks(graph: BackboneGraph, head: GaussianHead) -> bytes:
         constants[facts.map_factor] = head.factors.shown.factor
         constants[facts.counted] = head.counted
     try:
-        return with_constants(graph.path.read_bytes(), constants, without_output=facts.embedding)
+        return with_constants(graph.path.read_bytes(), constants, outputs=outputs)
     except Malformed as error:
         raise RuntimeFailure(
             f"{graph.path}: the model does not fit into it ({error}); make it again with "
@@ -143,10 +145,14 @@ def _verify(staged: Path, graph: BackboneGraph, head: GaussianHead, out: Path) -
     maps, scores = head.judge(embedded)
     with open_session(staged, SessionOptions(allow_random_weights=True)) as session:
         found = session.infer(frames)
-    pairs = (
+    pairs = [
         (np.stack([prediction.map_hw for prediction in found]), maps, np.ptp(maps)),
         (np.array([prediction.score for prediction in found]), scores, scores.max()),
-    )
+    ]
+    given = [prediction.apart_pk for prediction in found if prediction.apart_pk is not None]
+    if given:
+        apart = head.apart(embedded)
+        pairs.append((np.stack(given), apart, np.ptp(apart)))
     errors = [np.abs(ours - model).max() / max(float(span), 1e-6) for ours, model, span in pairs]
     error = float(np.max(errors))  # unlike max(): NaN stays NaN
     if not error <= _TOLERANCE:

@@ -89,7 +89,7 @@ def backbones(folder: Path) -> Iterator[Seed]:
 
     model = load_artefact(KEPT / "part.edgeseg")
     whole = (KEPT / "part-fp32.onnx").read_bytes()
-    plain = with_constants(whole, {}, without_output="")
+    plain = with_constants(whole, {}, outputs=model.outputs)
     facts = GraphFacts(
         config=model.config.to_dict(),
         weights=model.origin,

@@ -1,5 +1,6 @@
 """The whole way of a device, where torch, torchvision and onnx cannot be imported."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -60,6 +61,22 @@ def test_from_pictures_to_verdicts(tmp_path: Path) -> None:
     verdicts = [line["verdict"] for line in lines if "verdict" in line]
     assert len(verdicts) == 8
     assert verdicts.count("good") >= 6
+
+
+def test_a_region_is_like_a_known_defect(tmp_path: Path) -> None:
+    part, model, table = (tmp_path / name for name in ("part.edgeseg", "part.onnx", "out.csv"))
+    defects, graph = data() / "test", graph_path()
+    fit = ["fit", data() / "train/good", "--known", defects, "--graph", graph, "--out", part]
+    done = run(
+        [*fit, "--planted", 4, "--folds", 4],
+        ["export", part, "--graph", graph, "--out", model],
+        ["predict", model, defects, "--csv", table],
+    )
+    assert done.returncode == 0, done.stderr
+    found = [row for row in csv.DictReader(table.open()) if row["regions"] != "0"]
+    assert found
+    kinds = {folder.name for folder in defects.iterdir()}
+    assert any(row["kind"].split(" ")[0] in kinds for row in found), found
 
 
 def test_without_a_graph_one_sentence_says_where_to_get_one(
