@@ -56,10 +56,7 @@ class Region:
     @property
     def explanation(self) -> Message | None:
         """The kind and the reason in words; None where the model tells neither."""
-        words = [told.words for told in (self.kind, self.why) if told is not None]
-        if len(words) < 2:
-            return next(iter(words), None)
-        return Message("kind_and_why", kind=words[0], why=words[1])
+        return explanation_of(self.kind, self.why)
 
     def explanation_facts(self) -> dict[str, object]:
         """Return kind and reason as plain values; nothing where the model does not tell them."""
@@ -70,6 +67,14 @@ class Region:
         """Return the region in a larger picture that this one is a part of."""
         x, y, w, h = self.box_xywh
         return replace(self, box_xywh=(x + right, y + down, w, h))
+
+
+def explanation_of(kind: KindGuess | None, why: Why | None) -> Message | None:
+    """Put what a model tells of a region into words; None where it tells neither."""
+    words = [told.words for told in (kind, why) if told is not None]
+    if len(words) < 2:
+        return next(iter(words), None)
+    return Message("kind_and_why", kind=words[0], why=words[1])
 
 
 @dataclass(frozen=True, kw_only=True)

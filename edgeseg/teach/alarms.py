@@ -21,6 +21,9 @@ from edgeseg.base.messages import Message
 from edgeseg.base.plain import Malformed, finite, parse_json, read_bounded, record
 from edgeseg.base.progress import Note
 from edgeseg.base.utc import utc_time
+from edgeseg.decision.kinds import KindGuess
+from edgeseg.decision.prediction import explanation_of
+from edgeseg.decision.why import Why
 from edgeseg.runtime.events.records import FrameResult
 from edgeseg.teach.folder_list import FileEntry, FolderList
 from edgeseg.teach.project import Box, check_picture_name
@@ -44,6 +47,13 @@ class Alarm:
     width: int
     height: int
     part: str = ""  # its serial number, or the name of its file
+    kind: KindGuess | None = None  # of the region that is furthest above its threshold
+    why: Why | None = None
+
+    @property
+    def explanation(self) -> Message | None:
+        """Kind and reason in words; None where the model tells neither."""
+        return explanation_of(self.kind, self.why)
 
 
 def alarm_of(result: FrameResult) -> Alarm | None:
@@ -56,7 +66,7 @@ def alarm_of(result: FrameResult) -> Alarm | None:
     if largest is not None:
         (x0, y0), (x, y, w, h) = result.roi_xy, largest.box_xywh
         box = (x + x0, y + y0, w, h)
-    score = result.prediction.score
+    score, strongest = result.prediction.score, result.strongest
     return Alarm(
         id=result.key,
         when=utc_time(result.wall_s),
@@ -68,6 +78,8 @@ def alarm_of(result: FrameResult) -> Alarm | None:
         width=whole_hwc.shape[1],
         height=whole_hwc.shape[0],
         part=result.part_id or result.frame_name,
+        kind=None if strongest is None else strongest.kind,
+        why=None if strongest is None else strongest.why,
     )
 
 

@@ -98,8 +98,10 @@ class Marks:
 def _facts(alarm: Alarm, marks: tuple[Mark, ...]) -> Facts:
     box = None if alarm.box is None else list(alarm.box)
     address = f"/teach/alarms/{alarm.id}"
+    facts = {name: value for name, value in asdict(alarm).items() if name not in ("kind", "why")}
     return {
-        **asdict(alarm),
+        **facts,
+        "told": alarm.explanation,
         "box": box,
         "picture": f"{address}?width=640",
         "large": address,

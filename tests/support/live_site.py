@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeseg.decision.prediction import Region
+from edgeseg.decision.why import Why
 from edgeseg.runtime.drift.sink import DriftSink
 from edgeseg.runtime.station.station import Station
 from edgeseg.runtime.web.page_sink import PageSink
@@ -21,7 +22,9 @@ from tests.support.scored_frames import FakeView, make_result, passing_part
 
 PHONE, DESK, HALL = (390, 844), (1280, 800), (1920, 1080)
 TOLD = "document.documentElement.dataset.ready && $('part-view').querySelector('img')"
-REGION = Region(box_xywh=(20, 10, 12, 9), area_px=80, peak=20.0)
+REGION = Region(
+    box_xywh=(20, 10, 12, 9), area_px=80, peak=20.0, why=Why(layer="texture", share=0.41)
+)
 
 
 class FakeRecorder:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.decision.kinds import KindGuess
 from edgeseg.decision.prediction import Region
+from edgeseg.decision.why import Why
 from edgeseg.teach import alarms as alarms_module
 from edgeseg.teach.alarms import Alarms, alarm_of
 from tests.support.messages import refuses
@@ -46,6 +48,18 @@ def test_the_box_is_in_pixels_of_the_whole_picture():
 )
 def test_every_part_is_shown_once(values, shown):
     assert (alarm_of(bad(**values)) is not None) == shown
+
+
+def test_kind_and_reason_are_those_of_the_strongest_region(tmp_path):
+    kind = KindGuess(name="scratch", number=2, like=3, of=5)
+    told = Region(box_xywh=(2, 3, 4, 5), area_px=20, peak=9.0, kind=kind, why=Why(change="darker"))
+    alarms = Alarms(tmp_path, note=print)
+    alarms.offer(bad(regions=(told, Region(box_xywh=(9, 9, 8, 8), area_px=64, peak=7.0))))
+    alarms.settle()
+    (kept,) = alarms.after("")
+    alarms.close()
+    assert str(kept.explanation) == "kind: scratch (like 3 of 5); reason: darker than usual"
+    assert alarm_of(bad()).explanation is None
 
 
 def test_the_newest_are_kept_whole_and_those_after_an_id_are_listed(tmp_path, monkeypatch):

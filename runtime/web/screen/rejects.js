@@ -42,6 +42,7 @@ function rejectCard(alarm) {
   const mark = value => [t("mark_" + value), () => markAlarm(alarm, value), false, counting.length > 0 && counting.every(one => one.mark === value)];
   const element = card({picture: alarm.picture, large: alarm.large, marked: alarm, title: t("alarm_title", {time: clock(alarm.when)}),
     lines: [make("p", {}, make("strong", {textContent: verdictWord(alarm)}), " ", said("span", alarm.part || "")),
+      alarm.told ? saidOf("p", alarm, "told") : null,  // the kind it is like, and why it is odd
       make("p", {className: "dim", textContent: [clock(alarm.when), t("score_is", {score: few(alarm.score)})].join(" · ")}),
       marks.length ? make("p", {textContent: t("marked", {list: marks.map(markWords).join(", ")})}) : null],
     actions: canMark ? [mark("good"), mark("defect"), mark("ignore")] : []});

@@ -40,6 +40,8 @@ def test_shows_everything_and_nothing_serious_is_found(
     for part in ("Line 3", "onnxruntime cpu", "PRO 0", "camera <b>0</b>", "overwritten"):
         assert part in text
     assert ("Take the part out" if language == "en" else "Teil aussortieren") in text
+    why = "Texture, 41 %" if language == "en" else "Textur, zu 41 %"
+    assert why in tab.text("#alarms li")
     assert tab.evaluate("document.documentElement.scrollWidth") <= size_wh[0]
     cut = tab.evaluate(
         "[...document.querySelectorAll('button, .pill, #verdict-word, #verdict-do')].filter(e =>"
