@@ -209,6 +209,8 @@ def check_usable(metadata: ModelMetadata, model: Path, *, allow_random_weights: 
 
 
 def first_line(error: Exception) -> str:
-    """Shorten a message of another library to its first line."""
-    lines = str(error).strip().splitlines()
+    """Shorten a message of another library to its first line that says what is wrong."""
+    # OpenVINO begins with the places in its own code.
+    places = "Exception from "
+    lines = [line for line in str(error).splitlines() if line and not line.startswith(places)]
     return lines[0][:300] if lines else type(error).__name__

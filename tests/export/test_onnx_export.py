@@ -28,12 +28,14 @@ from tests.support.export_models import (
     COARSE,
     IMPOSSIBLE,
     SHORT,
+    SHOWN,
     artefact,
     data,
     good_frames,
     names,
     reference,
     remember_traces,
+    traced,
 )
 
 IMAGES = good_frames(6)
@@ -74,6 +76,14 @@ def test_a_file_and_its_sidecar(tmp_path: Path) -> None:
     assert exported.metadata.outputs == ("map", "score", "grid", "apart")
     assert notes[0].startswith("backend")
     assert notes[0].count("  agrees") == 2
+
+
+def test_no_sum_goes_over_two_axes() -> None:
+    """OpenVINO on ARM splits such a sum and may lose an axis: the model loads, or does not."""
+    graph = traced(SHOWN).graph
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    axes = [constants[node.input[1]] for node in graph.node if node.op_type == "ReduceSum"]
+    assert [each.size for each in axes] == [1, 1, 1, 1]
 
 
 def test_the_metadata_is_in_the_file_and_beside_it(tmp_path: Path) -> None:

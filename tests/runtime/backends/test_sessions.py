@@ -13,6 +13,7 @@ from edgeseg.modelfile.file_reading import Files
 from edgeseg.runtime.backends import choose
 from edgeseg.runtime.backends.base import warm_up
 from edgeseg.runtime.backends.choose import BACKENDS, open_session
+from edgeseg.runtime.backends.model_file import first_line
 from edgeseg.runtime.backends.onnxruntime_session import OrtSession
 from edgeseg.runtime.backends.session_options import SessionOptions
 from edgeseg.vision.images import write_image
@@ -292,3 +293,9 @@ def test_warm_up_runs_the_batch_that_will_be_used() -> None:
     session = BrightnessSession(brightness_metadata(batch=(1, 4, 4)))
     warm_up(session, batch=3)
     assert session.batches == [3, 3, 3]
+
+
+def test_what_is_wrong_comes_before_where_in_a_library() -> None:
+    where = "Exception from src/core.cpp:132:\nException from src/plugin.cpp:59:\n"
+    assert first_line(RuntimeError(f"{where}Check 'axis' failed\nmore\n")) == "Check 'axis' failed"
+    assert first_line(RuntimeError(where)) == "RuntimeError"
