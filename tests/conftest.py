@@ -60,12 +60,9 @@ def chromium() -> "Iterator[Browser]":
 
 @pytest.fixture
 def browser(chromium: "Browser") -> "Iterator[Browser]":
-    """Every test opens its own pages; those of one that failed must not speak in the next."""
-    yield chromium
-    for target in chromium.call("Target.getTargets")["targetInfos"]:
-        if target["type"] == "page" and target["url"].startswith("http"):
-            chromium.call("Target.closeTarget", targetId=target["targetId"])
-    chromium.events.clear()
+    """Every test has a profile of its own: a port that is used again brings nothing along."""
+    with chromium.own_profile():
+        yield chromium
 
 
 @pytest.fixture(scope="session")

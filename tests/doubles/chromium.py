@@ -34,6 +34,8 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 TIMEOUT_S = HANGS_S
+# What chromium says of a page that is being left.
+_LEFT = ("navigated or closed", "context was destroyed", "Cannot find context")
 _LOOK_S = 0.02
 
 KEYS = {
@@ -76,6 +78,10 @@ def _find(selector: str) -> str:
     return f"document.querySelector({json.dumps(selector)})"
 
 
+class PageLeft(RuntimeFailure):
+    """A page was asked while another one took its place."""
+
+
 class Tab:
     """One page, with the size and colour scheme of a device."""
 
@@ -99,10 +105,17 @@ class Tab:
         """Wait until an expression is true; while a page loads it may also fail."""
         deadline_s = time.monotonic() + timeout_s
         guarded = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
-        while not self.evaluate(guarded):
+        while not self._evaluate_or_none(guarded):
             if time.monotonic() > deadline_s:
                 raise RuntimeFailure(f"never true: {expression}")
             time.sleep(_LOOK_S)
+
+    def _evaluate_or_none(self, expression: str) -> Any:
+        """The value; None also where another page came meanwhile."""
+        try:
+            return self.evaluate(expression)
+        except PageLeft:
+            return None
 
     def click(self, selector: str) -> None:
         """Press what a person sees there, again if it was covered or moved away under the press."""
@@ -124,7 +137,7 @@ class Tab:
         if x is None:
             return f"is covered by {y}"
         self.drag((x, y))
-        landed = self.evaluate("window.unguard?.(), window.pressed")
+        landed = self._evaluate_or_none("window.unguard?.(), window.pressed")
         return "moved away under the press" if landed is False else ""  # None: another page
 
     def drag(self, *points_xy: tuple[float, float]) -> None:
@@ -185,6 +198,7 @@ class Browser:
         self._pid, self._read_fd, self._write_fd = pid, read_fd, write_fd
         self._pending = b""
         self._number = 0
+        self._profile: dict[str, str] = {}  # of the pages that are opened
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, *, session: str | None = None, **params: Any) -> dict[str, Any]:
@@ -197,7 +211,8 @@ class Browser:
         while (answer := self._receive()).get("id") != self._number:
             self.events.append(answer)
         if "error" in answer:
-            raise RuntimeFailure(f"{method}: {answer['error']}")
+            left = any(words in answer["error"]["message"] for words in _LEFT)
+            raise (PageLeft if left else RuntimeFailure)(f"{method}: {answer['error']}")
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -217,11 +232,20 @@ class Browser:
             self.events.append(self._receive())
         self.events.clear()
 
+    @contextmanager
+    def own_profile(self) -> Iterator[None]:
+        """Let pages keep things from each other's sites, and be gone with all of it at the end."""
+        self._profile = self.call("Target.createBrowserContext")
+        yield
+        self.call("Target.disposeBrowserContext", **self._profile)
+        self._profile = {}
+        self.events.clear()
+
     def open(
         self, url: str, *, size_wh: tuple[int, int], dark: bool = False, first: str = ""
     ) -> Tab:
         """A new page; `first` is a script that runs before its own."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        target = self.call("Target.createTarget", url="about:blank", **self._profile)["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         tab = Tab(self, attached["sessionId"])
         width, height = size_wh
