@@ -152,8 +152,8 @@ class ReferenceModel(nn.Module):
 
     def _sharpen(self, own: Tensor) -> Tensor:
         """Return the factor of the map: where in a frame the map's own distances are large."""
-        # Over one axis: OpenVINO on ARM splits a sum over two and may lose the second.
-        mean = (own * self.counted).flatten(1).sum(dim=1)[:, None, None]
+        # One axis at a time: OpenVINO on ARM splits a sum over two itself, and may lose an axis.
+        mean = (own * self.counted).sum(dim=2, keepdim=True).sum(dim=1, keepdim=True)
         return ((own + LEAST_DISTANCE) / (mean + LEAST_DISTANCE)) ** SHARPNESS
 
     def mask_ignored(self, cells: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -22,10 +22,15 @@ def test_one_frame_for_each_trigger_and_an_answer_when_the_camera_is_killed() ->
             camera.kill()
             results.append(post(line))
     assert [result["trigger_id"] for result in results] == list(range(1, 12))
-    # A busy computer may lose a packet: such a frame is answered for, and not scored.
+    # A busy computer may lose a packet: such a frame is answered for, and not scored. So is one of
+    # which nothing but a beginning came.
     errors = [result["error"] for result in results[:10]]
     assert set(errors) <= {"none", "incomplete_frame"}
-    assert results[10]["error_code"] in (ErrorCode.SOURCE_LOST, ErrorCode.TIMEOUT)
+    assert results[10]["error_code"] in (
+        ErrorCode.SOURCE_LOST,
+        ErrorCode.TIMEOUT,
+        ErrorCode.INCOMPLETE_FRAME,
+    )
     assert line.pipeline.snapshot().sources[0].scored == errors.count("none") > 0
 
 
