@@ -36,17 +36,20 @@ _MAGIC = (
     r":edgeseg-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:"
     r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:"
 )
-_MOUNTS = """set -e
+# Where the root is seen, in a namespace of its own: the user inside could not go through a folder
+# of root's to where it was unpacked.
+_PLACE = "/mnt"
+_MOUNTS = f"""set -e
 mount --make-rprivate /
-mount --bind {root} {root}
-mount --bind {volume} {root}/var/lib/edgeseg
-mount --rbind /dev {root}/dev
-mount --rbind /sys {root}/sys
-mount -t proc proc {root}/proc
-mount -t tmpfs -o mode=1777 tmpfs {root}/tmp
-{cpuinfo}
-mount -o remount,bind,ro {root}
-exec {start}
+mount --bind {{root}} {_PLACE}
+mount --bind {{volume}} {_PLACE}/var/lib/edgeseg
+mount --rbind /dev {_PLACE}/dev
+mount --rbind /sys {_PLACE}/sys
+mount -t proc proc {_PLACE}/proc
+mount -t tmpfs -o mode=1777 tmpfs {_PLACE}/tmp
+{{cpuinfo}}
+mount -o remount,bind,ro {_PLACE}
+exec {{start}}
 """
 _EMULATED = """set -e
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
@@ -69,7 +72,7 @@ class Inside:
         uid = self.config["User"].partition(":")[0]
         start = entrypoint or tuple(self.config["Entrypoint"])
         enter = [
-            f"--root={self.root}", f"--wd={self.config['WorkingDir']}", "--",
+            f"--root={_PLACE}", f"--wd={self.config['WorkingDir']}", "--",
             "/usr/bin/python3.11", "-c", _EXEC, json.dumps(self.config["Env"]), *start, *words,
         ]  # fmt: skip
         drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
@@ -85,15 +88,13 @@ class Inside:
         own = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script)
         return self._mounted(
             [*drop, "env", f"QEMU_CPU={self.cpu}", *own],
-            cpuinfo=f"mount --bind {shlex.quote(str(told))} {{root}}/proc/cpuinfo\n"
-            f"mount --bind {shlex.quote(str(system))} {{root}}{_SYSTEM}",
+            cpuinfo=f"mount --bind {shlex.quote(str(told))} {_PLACE}/proc/cpuinfo\n"
+            f"mount --bind {shlex.quote(str(system))} {_PLACE}{_SYSTEM}",
         )
 
     def _mounted(self, run: list[str], *, cpuinfo: str) -> list[str]:
         root, volume = shlex.quote(str(self.root)), shlex.quote(str(self.volume))
-        script = _MOUNTS.format(
-            root=root, volume=volume, start=shlex.join(run), cpuinfo=cpuinfo.format(root=root)
-        )
+        script = _MOUNTS.format(root=root, volume=volume, start=shlex.join(run), cpuinfo=cpuinfo)
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script]
 
     def run(
