@@ -78,13 +78,22 @@ def _half(task: Task) -> Iterator[GraphCandidate]:
 
 def _int8(task: Task) -> Iterator[GraphCandidate]:
     factors = "int8" if task.target == "cpu" else "fp16"
+    backbones = []
     for text, graph in _int8_backbones(task):
+        backbones.append((text, graph))
         yield GraphCandidate(
             text=f"{text}, factors {factors}",
             rounded=graph,
             finish=lambda head, graph=graph: _with_form(  # type: ignore[misc]
                 with_factors(graph, head.model), head, task
             ),
+        )
+    # Where good parts are so alike that eight bits of the embedding hide how they differ.
+    for text, graph in backbones[:-1] if task.target == "cpu" else ():
+        yield GraphCandidate(
+            text=f"{text}, factors {EXACT}",
+            rounded=graph,
+            finish=lambda head, graph=graph: with_factors(graph, head.model),  # type: ignore[misc]
         )
 
 

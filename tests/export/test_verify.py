@@ -296,7 +296,7 @@ class TestFittedAgain:
         assert "2 of 2" in lines[1]
         assert "agrees" not in lines[1]
         assert lines[2].startswith(
-            "head error: of map and score against the reference's from the same"
+            "head error: against the reference's from the same embedding, of the map"
         )
         assert lines[2].endswith("on 5 frames (test); AUROC of fp32 1.000")
 

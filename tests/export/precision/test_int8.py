@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
@@ -16,6 +17,7 @@ from edgeseg.export.graph import GraphOptions, initializers, quadratic_form
 from edgeseg.export.precision import int8
 from edgeseg.export.precision.int8 import Quantiser, first_layers, quantise_forms, run_exactly
 from edgeseg.export.precision.makers import MAKERS, Head, Task, reach
+from edgeseg.export.precision.refit import EMBEDDING, cut
 from edgeseg.export.precision.tolerances import TOLERANCES
 from tests.support.export_models import (
     EDGE,
@@ -205,9 +207,10 @@ def test_the_same_images_give_the_same_bytes_and_logs_stay_as_they_were() -> Non
 @pytest.mark.parametrize(("target", "factors"), [("cpu", "int8"), ("trt", "fp16")])
 def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(target: str, factors: str) -> None:
     task = Task(graph=traced(SHORT), images=SEEN, target=target)
-    first, second = MAKERS["int8"](task)
+    first, second, *last = MAKERS["int8"](task)
     assert first.text == f"backbone int8, factors {factors}"
     assert second.text == f"backbone fp32, factors {factors}"
+    assert [each.text for each in last] == ["backbone int8, factors fp32"] * (target == "cpu")
     proto = second.finish(head(SHORT))
     kinds = Counter(node.op_type for node in proto.graph.node)
     assert kinds["DequantizeLinear"] == 0
@@ -215,6 +218,19 @@ def test_a_backbone_that_cannot_be_int8_stays_fp32_as_a_whole(target: str, facto
     wanted = reference(SHORT, UNSEEN)["map"]
     error = np.abs(run_exactly(proto, "map", UNSEEN) - wanted).mean() / np.ptp(wanted)
     assert error < 0.05
+
+
+def test_a_head_that_cannot_be_int8_stays_fp32_behind_a_backbone_in_int8() -> None:
+    *_, last = MAKERS["int8"](Task(graph=traced(SHORT), images=SEEN, target="cpu"))
+    behind = head(SHORT)
+    proto = last.finish(behind)
+    kinds = Counter(node.op_type for node in proto.graph.node)
+    assert kinds["MatMulInteger"] == 0 < kinds["DequantizeLinear"]
+    embedded = run_exactly(cut(last.rounded), EMBEDDING, UNSEEN)
+    model = behind.model
+    grid = torch.from_numpy(embedded).mT.reshape(len(UNSEEN), -1, *model.windows.grid_hw)
+    wanted, _ = model.to_image(model.mask_ignored(model.distances(grid)))
+    assert np.abs(run_exactly(proto, "map", UNSEEN) - wanted.numpy()).max() < 1e-4
 
 
 @pytest.mark.parametrize("target", ["cpu", "trt"])
