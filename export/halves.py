@@ -21,7 +21,7 @@ from edgeseg.runtime.backends.split_facts import KEY, SplitFacts, TapShape, spli
 
 _PIXELS, _TAP = "pixels", "tap_{}"
 _PREPARING = {"Cast", "Transpose", "Sub"}  # what stands in front of the first layer
-_OFFSET = "preprocess.offset"  # the constant that the graph subtracts from frames
+_OFFSET = "preprocess.offset"  # (W, 3): what the graph subtracts from every row of a frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def halve_graph(proto: ModelProto) -> GraphHalves:
     backbone = _part(proto, [nodes[n] for n in sorted(inside)], inputs=[first], outputs=taps)
     backbone = check_graph(plain_pooling(backbone))
     head = _part(proto, [nodes[n] for n in sorted(rest)], inputs=taps, outputs=None)
-    red, green, blue = map(float, numpy_helper.to_array(constants[_OFFSET]).ravel())
+    red, green, blue = map(float, numpy_helper.to_array(constants[_OFFSET])[0])
     message = backbone.SerializeToString(deterministic=True)
     facts = SplitFacts(
         half="head",

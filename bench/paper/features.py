@@ -106,7 +106,7 @@ def _fill(
 ) -> None:
     """Run all images of a split through the network and write their maps and masks."""
     (height, width), count = bank.size_hw, len(samples)
-    preprocess = Preprocess(mean=network.spec.mean, std=network.spec.std)
+    preprocess = Preprocess(mean=network.spec.mean, std=network.spec.std, width=width)
     arrays = []
     for number, tap in enumerate(bank.taps):
         shape = (count, tap.channels, height // tap.stride, width // tap.stride)

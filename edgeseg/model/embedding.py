@@ -1,5 +1,7 @@
 """The embedding of F channels in k: the random matrix W, and its place in front of the grid."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -58,6 +60,9 @@ class GridEmbedding(nn.Module):
     W acts on channels, pooling and interpolation act on space, so they commute exactly. Each
     layer does them in the cheaper order: pool before projecting, interpolate after. With a context
     x is [x, mean of x around it], taken at the layer's own resolution.
+
+    Where W has blocks, a layer is projected to the columns that see it, and what other layers give
+    is put beside it: the rest of W is zero.
     """
 
     def __init__(
@@ -68,9 +73,11 @@ class GridEmbedding(nn.Module):
         stride: int,
         interpolation: str,
         context: int = 1,
+        columns: Sequence[tuple[int, int]] | None = None,  # that see each layer; None: all of W
     ):
         super().__init__()
         self.taps = taps
+        self.columns = tuple(columns or [(0, weight.shape[1])] * len(taps))
         self.stride = stride
         self.interpolation = interpolation
         self.context = context
@@ -84,20 +91,22 @@ class GridEmbedding(nn.Module):
                 )
         # W (F, k) cut by layer, each part as the kernel (k, C, 1, 1) of a 1x1 convolution.
         rows = [features_of(tap.channels, context=context) for tap in taps]
+        if not rows:
+            raise UsageError("no layers were chosen; expected at least one")
         parts = torch.split(weight.to(torch.float32), rows)
-        for number, part in enumerate(parts):
-            self.register_buffer(f"kernel_{number}", part.t()[:, :, None, None].contiguous())
+        for number, (part, (first, last)) in enumerate(zip(parts, self.columns, strict=True)):
+            kernel = part[:, first:last].t()[:, :, None, None].contiguous()
+            self.register_buffer(f"kernel_{number}", kernel)
 
     def forward(self, maps: list[Tensor]) -> Tensor:
         """Embed feature maps (N, C, H / s, W / s) of every tap as (N, k, h, w)."""
-        total: Tensor | None = None
-        for number, (tap, feature_map) in enumerate(zip(self.taps, maps, strict=True)):
+        blocks: dict[tuple[int, int], Tensor] = {}
+        layers = zip(self.taps, maps, self.columns, strict=True)
+        for number, (tap, feature_map, columns) in enumerate(layers):
             kernel = self.get_buffer(f"kernel_{number}")
             part = self._to_grid(self._in_context(feature_map), kernel, tap.stride)
-            total = part if total is None else total + part
-        if total is None:
-            raise UsageError("no layers were chosen; expected at least one")
-        return total
+            blocks[columns] = blocks[columns] + part if columns in blocks else part
+        return torch.cat([blocks[columns] for columns in sorted(blocks)], dim=1)
 
     def _in_context(self, feature_map: Tensor) -> Tensor:
         if self.context == 1:

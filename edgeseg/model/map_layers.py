@@ -49,6 +49,14 @@ def map_width(config: FitConfig) -> int:
     return min(shown, max(k * most // of, k - others, 1), k - (others > 0))
 
 
+def layer_columns(config: FitConfig) -> list[tuple[int, int]]:
+    """Return the columns of W that see each layer: the first, and the one behind the last."""
+    width, k, shown = map_width(config), embedded_width(config), shown_layers(config)
+    if not width:
+        return [(0, k)] * len(config.layers)
+    return [(0, width) if number in shown else (width, k) for number in config.layers]
+
+
 def with_backbone_choices(config: FitConfig) -> FitConfig:
     """Return the settings with the backbone's best context and map, where none are set."""
     context = backbone_spec(config.backbone).context if config.context == AUTO else config.context

@@ -19,6 +19,7 @@ from edgeseg.model.embedding import GridEmbedding
 from edgeseg.model.factors import LEAST_DISTANCE, SHARPNESS, Factors
 from edgeseg.model.feature_extractor import Backbone
 from edgeseg.model.gaussian_head import GaussianHead
+from edgeseg.model.map_layers import layer_columns
 from edgeseg.model.windows import Windows
 
 APART = "apart"  # (N, P, k): cells minus the mean of their place
@@ -30,15 +31,16 @@ class Preprocess(nn.Module):
     offset: Tensor
     scale: Tensor | None  # None: it has moved into the first convolution
 
-    def __init__(self, *, mean: tuple[float, ...], std: tuple[float, ...]):
+    def __init__(self, *, mean: tuple[float, ...], std: tuple[float, ...], width: int):
         super().__init__()
-        self.register_buffer("offset", torch.tensor(mean).view(1, -1, 1, 1) * 255.0)
+        # A whole row: ONNX Runtime subtracts three values at a time far slower.
+        self.register_buffer("offset", torch.tensor(mean).repeat(width, 1) * 255.0)  # (W, 3)
         self.register_buffer("scale", 1.0 / (torch.tensor(std).view(1, -1, 1, 1) * 255.0))
 
     def forward(self, frames: Tensor) -> Tensor:
         """Subtract in the scale of the pixels, so that the factor can move into a convolution."""
-        # The cast comes first: TensorRT does not transpose uint8.
-        x = frames.to(torch.float32).permute(0, 3, 1, 2) - self.offset
+        # The transposition comes last: OpenVINO's convolutions want channels last, so it falls away.
+        x = (frames.to(torch.float32) - self.offset).permute(0, 3, 1, 2)
         return x if self.scale is None else x * self.scale
 
 
@@ -68,7 +70,9 @@ class ReferenceModel(nn.Module):
         explains: bool = False,  # one more output: what kinds and reasons are told by
     ):
         super().__init__()
-        self.preprocess = Preprocess(mean=backbone.spec.mean, std=backbone.spec.std)
+        self.preprocess = Preprocess(
+            mean=backbone.spec.mean, std=backbone.spec.std, width=config.size_hw[1]
+        )
         self.backbone = backbone
         self.embedding = GridEmbedding(
             as_tensor(embedding),
@@ -76,6 +80,7 @@ class ReferenceModel(nn.Module):
             stride=config.stride,
             interpolation=config.interpolation,
             context=config.context,
+            columns=layer_columns(config),
         )
         head = GaussianHead(config, factors)  # the same values in numpy
         self.windows, self.rule, self.top = head.windows, head.rule, head.top
@@ -142,13 +147,14 @@ class ReferenceModel(nn.Module):
         rows = _by_block(self.windows, x)  # (B, N share^2, k)
         y = torch.matmul(rows, self.factor)  # (B, N share^2, r)
         squares = y * y
-        grid = _lengths(self.windows, squares, images=n)
         if self.map_factor is None or self.map_weight is None:
+            (grid,) = _lengths(self.windows, squares, images=n)
             return (grid, grid, *variant)
-        near = _lengths(self.windows, squares * self.map_weight, images=n)
         own = torch.matmul(rows[:, :, : self.map_factor.shape[1]], self.map_factor)
-        shown = near * self._sharpen(_lengths(self.windows, own * own, images=n))
-        return (grid, shown, *variant)
+        grid, near, places = _lengths(
+            self.windows, squares, squares * self.map_weight, own * own, images=n
+        )
+        return (grid, near * self._sharpen(places), *variant)
 
     def _sharpen(self, own: Tensor) -> Tensor:
         """Return the factor of the map: where in a frame the map's own distances are large."""
@@ -202,11 +208,13 @@ def _by_block(windows: Windows, rows_npk: Tensor) -> Tensor:
     return rows.reshape(height * width, n * s * s, k)
 
 
-def _lengths(windows: Windows, squares: Tensor, *, images: int) -> Tensor:
+def _lengths(windows: Windows, *squares: Tensor, images: int) -> tuple[Tensor, ...]:
     """Sum squares (B, N share^2, r) to distances on the grid (N, h, w): Windows.to_grid."""
-    values = squares.sum(dim=2).sqrt()
-    n, s = images, windows.share
-    if s == 1:
-        return values.t().reshape(n, *windows.grid_hw)
-    values = values.reshape(*windows.blocks_hw, n, s, s).permute(2, 0, 3, 1, 4)
-    return values.reshape(n, *windows.grid_hw)
+    # All in one permutation: an operator on so few numbers takes longer than the numbers.
+    values = torch.cat([part.sum(dim=2) for part in squares]).sqrt()  # (M B, N share^2)
+    m, n, s = len(squares), images, windows.share
+    values = values.reshape(m, *windows.blocks_hw, n, s, s).permute(0, 3, 1, 4, 2, 5)
+    if m == 1:
+        return (values.reshape(n, *windows.grid_hw),)
+    grids = values.reshape(m, n, *windows.grid_hw)
+    return tuple(grids[number] for number in range(m))

@@ -49,7 +49,7 @@ KNOWN = {
     "Add", "AveragePool", "Cast", "Clip", "Conv", "Gather", "HardSigmoid", "HardSwish", "MatMul",
     "MaxPool", "Mul", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Resize", "Sqrt",
     "Sub", "TopK", "Transpose",
-    "Div", "Pow", "Slice",  # of a map of its own
+    "Concat", "Div", "Pow", "Slice", "Split",  # of a map of its own
 }  # fmt: skip
 BATCH3 = GraphOptions(batch=(3, 3, 3))
 DYNAMIC = GraphOptions(batch=(1, 2, 4))

@@ -120,8 +120,8 @@ def test_sections_follow_the_data(name: str) -> None:
     nodes = list(zip(proto.graph.node, found, strict=True))
     assert [node.op_type for node, place in nodes if place == SECTIONS[0]] == [
         "Cast",
-        "Transpose",
         "Sub",
+        "Transpose",
     ]
     for prefix, place in (("backbone.", "backbone"), ("embedding.", "embedding")):
         readers = {at for node, at in nodes if any(i.startswith(prefix) for i in node.input)}

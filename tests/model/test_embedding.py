@@ -208,6 +208,45 @@ def test_a_stride_between_the_layers_is_refused():
 
 
 def test_no_layers_are_refused():
-    embed = GridEmbedding(torch.zeros(0, 2), taps=(), stride=4, interpolation="nearest")
     with pytest.raises(UsageError, match=r"^no layers were chosen; expected at least one$"):
-        embed([])
+        GridEmbedding(torch.zeros(0, 2), taps=(), stride=4, interpolation="nearest")
+
+
+def blocked(*corners: tuple[slice, slice]) -> torch.Tensor:
+    """W (15, 6) that is zero outside of some rows (features) and columns."""
+    weight = embedding_matrix("gaussian", features=15, k=6, seed=2)
+    seen = torch.zeros_like(weight)
+    for rows, columns in corners:
+        seen[rows, columns] = 1
+    return weight * seen
+
+
+FINE, MIDDLE, COARSE = slice(0, 3), slice(3, 8), slice(8, 15)  # the rows of the layers of TAPS
+
+
+@pytest.mark.parametrize(
+    ("weight", "columns"),
+    [
+        (blocked((slice(15), slice(6))), [(0, 6), (0, 6), (0, 6)]),
+        (
+            blocked((FINE, slice(0, 4)), (MIDDLE, slice(0, 4)), (COARSE, slice(4, 6))),
+            [(0, 4), (0, 4), (4, 6)],
+        ),
+        (
+            blocked((FINE, slice(0, 4)), (MIDDLE, slice(4, 6)), (COARSE, slice(0, 4))),
+            [(0, 4), (4, 6), (0, 4)],
+        ),
+        (
+            blocked((FINE, slice(4, 6)), (MIDDLE, slice(0, 4)), (COARSE, slice(0, 4))),
+            [(4, 6), (0, 4), (0, 4)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("stride", [4, 8, 16])
+def test_columns_that_see_no_layer_are_not_computed_for_it(weight, columns, stride):
+    options = {"stride": stride, "interpolation": "bilinear"}
+    blocks = GridEmbedding(weight, taps=TAPS, columns=columns, **options).double()
+    maps = feature_maps((64, 96))
+    assert torch.equal(blocks(maps), grid_embedding(weight, **options)(maps))
+    widths = [kernel.shape[0] for kernel in blocks.buffers()]
+    assert widths == [last - first for first, last in columns]

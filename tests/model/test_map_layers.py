@@ -10,7 +10,13 @@ from edgeseg.config import FitConfig
 from edgeseg.fitting.feature_space import with_backbone_choices
 from edgeseg.model.backbones import embedded_features
 from edgeseg.model.embedding import embedding_matrix, fit_embedding
-from edgeseg.model.map_layers import embedded_width, map_width, rows_of_map, shown_layers
+from edgeseg.model.map_layers import (
+    embedded_width,
+    layer_columns,
+    map_width,
+    rows_of_map,
+    shown_layers,
+)
 from edgeseg.model.moments import Moments
 
 # Channels of its layers: 16, 24 and 48.
@@ -89,6 +95,12 @@ def test_w_is_semi_orthogonal_and_its_first_columns_see_the_layers_alone(layers,
         shown[rows_of_map(config)] = True
         assert not weight[~shown, :width].any()
         assert not weight[shown, width:].any()
+    seen = torch.zeros_like(weight)
+    channels = [16, 24, 48]
+    for rows, (first, last) in zip(torch.split(seen, channels), layer_columns(config), strict=True):
+        rows[:, first:last] = 1
+    assert torch.equal(weight * seen, weight), "no layer is seen by other columns"
+    if width:
         assert torch.equal(weight, fit_embedding(config)), "one seed, one matrix"
         if embedding != "identity" and k < 88:
             assert not torch.equal(weight, fit_embedding(replace(config, seed=1)))

@@ -310,7 +310,8 @@ def test_score(small_artefact: Artefact, top):
 
 def test_preprocess_is_the_usual_normalisation():
     pixels = np.random.default_rng(0).integers(0, 256, (2, 5, 4, 3), dtype=np.uint8)
-    found = Preprocess(mean=IMAGENET_MEAN, std=IMAGENET_STD)(torch.from_numpy(pixels))
+    preprocess = Preprocess(mean=IMAGENET_MEAN, std=IMAGENET_STD, width=4)
+    found = preprocess(torch.from_numpy(pixels))
     expected = ((pixels / 255.0 - IMAGENET_MEAN) / IMAGENET_STD).transpose(0, 3, 1, 2)
     assert found.dtype == torch.float32
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)

@@ -18,7 +18,7 @@ from edgeseg.fitting.graph.graph_facts import KERNELS, KEY, GraphFacts, differen
 from edgeseg.model.artefact import Artefact
 from edgeseg.model.backbone_weights import BackboneWeights
 from edgeseg.model.backbones import embedded_features
-from edgeseg.model.map_layers import with_backbone_choices
+from edgeseg.model.map_layers import embedded_width, layer_columns, with_backbone_choices
 from edgeseg.model.predictor import Embedder
 from edgeseg.runtime.backends.embedding_session import open_embeddings
 from edgeseg.runtime.backends.onnx_message import read_constants
@@ -41,8 +41,15 @@ class BackboneGraph:
         """W (F, k), assembled from the kernels of the layers."""
         try:
             kernels = read_constants(self.path, prefix=KERNELS)
-            parts = [kernels[f"{KERNELS}{number}"] for number in range(len(self.config.layers))]
-            weight = np.ascontiguousarray(np.concatenate([part[:, :, 0, 0].T for part in parts]))
+            parts = [
+                kernels[f"{KERNELS}{number}"][:, :, 0, 0].T
+                for number in range(len(self.config.layers))
+            ]
+            weight = np.zeros((sum(map(len, parts)), embedded_width(self.config)), np.float32)
+            first_row = 0
+            for part, (first, last) in zip(parts, layer_columns(self.config), strict=True):
+                weight[first_row : first_row + len(part), first:last] = part
+                first_row += len(part)
         except (Malformed, LookupError, ValueError) as error:
             raise RuntimeFailure(f"{self.path}: damaged ({error}); {_AGAIN}") from None
         if weight.shape[0] != embedded_features(self.config):
