@@ -39,7 +39,7 @@ class Preprocess(nn.Module):
 
     def forward(self, frames: Tensor) -> Tensor:
         """Subtract in the scale of the pixels, so that the factor can move into a convolution."""
-        # The transposition comes last: OpenVINO's convolutions want channels last, so it falls away.
+        # The transposition comes last: OpenVINO's convolutions want channels last, and drop it.
         x = (frames.to(torch.float32) - self.offset).permute(0, 3, 1, 2)
         return x if self.scale is None else x * self.scale
 
