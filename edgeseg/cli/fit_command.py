@@ -25,7 +25,7 @@ from edgeseg.cli.fit_all import fit_all
 from edgeseg.cli.fit_job import FitJob
 from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
 from edgeseg.cli.needs import FITTING, check_fit_needs
-from edgeseg.data.known_defects import read_known_defects
+from edgeseg.data.known_defects import read_kind_order, read_known_defects
 from edgeseg.data.layouts import find_folder
 from edgeseg.decision.kinds import read_severity
 from edgeseg.fitting.options import FitOptions
@@ -190,6 +190,7 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             anomalies=_defects(wishes.anomalies),
             known=() if wishes.known is None else read_known_defects(wishes.known),
             severity=tuple(map(read_severity, wishes.severity)),
+            kind_order=() if wishes.known is None else read_kind_order(wishes.known),
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,

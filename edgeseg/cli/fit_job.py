@@ -34,6 +34,7 @@ class FitJob:
     group: ProcessGroup
     known: tuple[Sample, ...] = ()  # defects to learn from
     severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them
+    kind_order: tuple[str, ...] = ()  # of those whose numbers stay
     planted: int = FitOptions.planted
     smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
@@ -61,6 +62,7 @@ class FitJob:
             anomalies=self.anomalies,
             known=self.known,
             severity=self.severity,
+            kind_order=self.kind_order,
             group=self.group,
             planted=self.planted,
             smallest=self.smallest,

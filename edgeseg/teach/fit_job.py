@@ -1,13 +1,15 @@
 """The fit of the good pictures, in the child process."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeseg.base.errors import UsageError
+from edgeseg.base.errors import EdgesegError, UsageError
 from edgeseg.base.messages import Message
 from edgeseg.data.samples import Sample
+from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.teach import engine
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.missed import learned_defects
@@ -50,19 +52,34 @@ def fit_good(
 ) -> "Artefact":
     """Fit on the good pictures, the learned missed defects and more of them; report in a folder."""
     settings, known = project.settings(), (*learned_defects(project), *missed)
+    severity, kinds = settings.severity, {each.kind for each in known}
     job.at("fit_begins", Message("fit_begins", n=len(images_in(project.pictures("good")))))
     artefact = engine.fit_model(
         project.pictures("good"),
         graph=graph_of(settings),
         reference=reference(project),
         config=settings.config(),
-        options=replace(fit_options(job), known=known, smallest=settings.region.smallest or None),
+        options=replace(
+            fit_options(job),
+            known=known,
+            severity=tuple((kind, each) for kind, each in severity.items() if kind in kinds),
+            kind_order=_numbered_kinds(project),
+            smallest=settings.region.smallest or None,
+        ),
         out=folder / "part.edgeseg",
     )
     job.at("work_writing", Message("work_writing"))
     engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
     write_report(project, folder, artefact, job=job)
     return artefact
+
+
+def _numbered_kinds(project: Project) -> tuple[str, ...]:
+    """Return the kinds of the model that runs, in the order of their numbers: a PLC knows them."""
+    kinds = None
+    with suppress(EdgesegError):  # none, or a damaged one, which gives no numbers
+        kinds = file_metadata(project.recipe / "model.onnx").kinds
+    return () if kinds is None else kinds.names
 
 
 def fit_options(job: JobProgress) -> "FitOptions":
