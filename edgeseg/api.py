@@ -25,7 +25,7 @@ from edgeseg.base.plain import JsonObject
 from edgeseg.base.progress import Note, Progress, ignore, silent
 from edgeseg.config import DEFAULT_PRESET, FitConfig
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.open_data import Data, Folder, KnownData, open_data, open_known
+from edgeseg.data.open_data import Data, Folder, KnownData, kind_order, open_data, open_known
 from edgeseg.decision.explain import explained_facts, with_explanation
 from edgeseg.decision.judge_pictures import judge_pictures
 from edgeseg.decision.judgement import JudgedPrediction, judge
@@ -442,7 +442,7 @@ def fit(
         if variants:
             check_opened(dataset)
         if known is not None:
-            options = replace(options, known=defects)
+            options = replace(options, known=defects, kind_order=kind_order(known))
         model = Model(fit_artefact(dataset, config, options))
     if out is not None:
         model.save(out)

@@ -19,13 +19,13 @@ from edgeseg.base.errors import UsageError
 from edgeseg.base.extras import missing
 from edgeseg.base.files import check_writable, size_text
 from edgeseg.base.options import FOLDER, PATH, Shared, command_line
-from edgeseg.base.typed_options import REQUIRED, GroupedCommand, same_as, takes, typed
+from edgeseg.base.typed_options import GroupedCommand, same_as, takes, typed
 from edgeseg.cli.data_options import FIT_GROUPS, LOOK, RUN, THRESHOLD, PassOptions, pass_options
 from edgeseg.cli.fit_all import fit_all
-from edgeseg.cli.fit_job import FitJob
+from edgeseg.cli.fit_job import FitJob, settings_of
 from edgeseg.cli.fit_settings import FitPlan, FitSettings, settings_options
 from edgeseg.cli.needs import FITTING, check_fit_needs
-from edgeseg.data.known_defects import read_known_defects
+from edgeseg.data.known_defects import read_kind_order, read_known_defects
 from edgeseg.data.layouts import find_folder
 from edgeseg.decision.kinds import read_severity
 from edgeseg.fitting.options import FitOptions
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 class FitWishes:
     """Options of `edgeseg fit` that are not settings of the model or of reading images."""
 
-    out: Path = typed(
-        REQUIRED,
-        "Where to write the model, for example part.edgeseg; with --all the folder of the models.",
+    out: Path | None = typed(
+        None,
+        "Where to write the model, for example part.edgeseg; with --all the folder of the models. "
+        "Needed, except where --smallest is only asked about.",
         flags=("--out", "-o"),
     )
     every: bool = typed(
@@ -107,7 +108,7 @@ class FitWishes:
         None,
         "Side of the smallest defect that matters, in pixels of the camera, such as 12. Before the "
         "fit it says whether the model can see it, and afterwards how many planted spots of that "
-        "size are found.",
+        "size are found. Without --out it says the first and fits nothing.",
         kind=click.IntRange(2),
         group=LOOK,
     )
@@ -118,7 +119,7 @@ class FitWishes:
         kind=FOLDER,
     )
 
-    def check(self, data: Path, *, processes: int) -> None:
+    def check(self, data: Path, out: Path, *, processes: int) -> None:
         """Refuse options that exclude each other, and an output path that cannot work."""
         if self.skip_existing and not self.every:
             raise UsageError("--skip-existing is for many datasets; add --all")
@@ -141,11 +142,9 @@ class FitWishes:
         if self.robust is not None and processes > 1:
             raise UsageError("--robust compares images in one process; run it without torchrun")
         if not self.every:
-            if self.out.is_dir():
-                file = self.out / f"{data.name}.edgeseg"
-                raise UsageError(
-                    f"--out {self.out}: a folder; expected a file such as {file}, or --all"
-                )
+            if out.is_dir():
+                file = out / f"{data.name}.edgeseg"
+                raise UsageError(f"--out {out}: a folder; expected a file such as {file}, or --all")
             return
         if processes > 1:
             raise UsageError("--all runs in one process; run it without torchrun")
@@ -174,15 +173,25 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
     edgeseg fit KolektorSDD --fold 0 --size 704x256 --preset paper --out kos.edgeseg
     edgeseg fit photos/good --out part.edgeseg --known defects
     edgeseg fit photos/good --out part.edgeseg --smallest 12
+    edgeseg fit photos/good --smallest 12
     edgeseg fit photos/good --out part.edgeseg --robust
     edgeseg fit photos/colours --out part.edgeseg --variants
     edgeseg fit photos/good --out part.edgeseg --graph lite1.onnx
     edgeseg fit mvtec_ad --all --out models
     torchrun --nproc-per-node 2 -m edgeseg fit mvtec_ad/bottle --out bottle.edgeseg
     """
-    check_fit_needs(settings.config(), wishes.backbone_graph)
+    out, smallest, graph = wishes.out, wishes.smallest, wishes.backbone_graph
+    if out is None:
+        if smallest is None or wishes.every or wishes.as_json:
+            raise _missing("out")
+        from edgeseg.cli.smallest_question import answer_smallest
+
+        base, variants = settings_of(graph), wishes.variants
+        answer_smallest(data, smallest, settings, images, base=base, variants=variants)
+        return
+    check_fit_needs(settings.config(), graph)
     with _together() as group:
-        wishes.check(data, processes=group.size)
+        wishes.check(data, out, processes=group.size)
         job = FitJob(
             settings=settings,
             images=replace(images, quiet=images.quiet or group.rank > 0),  # of several, one talks
@@ -190,20 +199,28 @@ def fit(data: Path, wishes: FitWishes, settings: FitSettings, images: PassOption
             anomalies=_defects(wishes.anomalies),
             known=() if wishes.known is None else read_known_defects(wishes.known),
             severity=tuple(map(read_severity, wishes.severity)),
+            kind_order=() if wishes.known is None else read_kind_order(wishes.known),
             keep_moments=wishes.keep_moments,
             group=group,
             planted=wishes.planted,
-            smallest=wishes.smallest,
+            smallest=smallest,
             closing=not wishes.every,
             report=wishes.report,
-            graph=wishes.backbone_graph,
+            graph=graph,
             variants=wishes.variants,
         )
         if wishes.every:
             skip, as_json = wishes.skip_existing, wishes.as_json
-            fit_all(job, data, wishes.out, skip_existing=skip, as_json=as_json)
+            fit_all(job, data, out, skip_existing=skip, as_json=as_json)
             return
-        _fit_one(job, data, wishes.out, as_json=wishes.as_json)
+        _fit_one(job, data, out, as_json=wishes.as_json)
+
+
+def _missing(name: str) -> click.MissingParameter:
+    """Return the error of an option that is needed, as click writes it."""
+    context = click.get_current_context()
+    option = next(each for each in context.command.params if each.name == name)
+    return click.MissingParameter(ctx=context, param=option)
 
 
 def _fit_one(job: FitJob, data: Path, out: Path, *, as_json: bool) -> None:

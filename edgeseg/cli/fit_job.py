@@ -10,6 +10,7 @@ from edgeseg.base.progress import Note
 from edgeseg.cli.data_options import PassOptions
 from edgeseg.cli.dataset_jobs import FitOutcome
 from edgeseg.cli.fit_settings import FitPlan, FitSettings
+from edgeseg.config import FitConfig
 from edgeseg.data.samples import Sample
 from edgeseg.decision.kinds import Severity
 from edgeseg.fitting.options import FitOptions
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from edgeseg.fitting.feature_space import FeatureSpace
     from edgeseg.fitting.screening.screen import Screening
     from edgeseg.model.artefact import Artefact
+
+
+def settings_of(graph: Path | None) -> FitConfig | None:
+    """Return the settings that a backbone's graph brings along; None without a graph."""
+    if graph is None:
+        return None
+    from edgeseg.fitting.graph.backbone_graph import read_facts
+
+    return read_facts(graph).settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +44,7 @@ class FitJob:
     group: ProcessGroup
     known: tuple[Sample, ...] = ()  # defects to learn from
     severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them
+    kind_order: tuple[str, ...] = ()  # of those whose numbers stay
     planted: int = FitOptions.planted
     smallest: int | None = None  # defect that matters, in pixels of the camera
     closing: bool = False  # say what each rate costs and which images decide the threshold
@@ -43,11 +54,7 @@ class FitJob:
 
     def plan(self, data: Path, out: Path, *, layout: str | None, fold: int | None) -> FitPlan:
         """Check settings and paths before the fit begins; a graph brings settings of its own."""
-        base = None
-        if self.graph is not None:
-            from edgeseg.fitting.graph.backbone_graph import read_facts
-
-            base = read_facts(self.graph).settings
+        base = settings_of(self.graph)
         return self.settings.plan(
             data, out, layout=layout, fold=fold, base=base, variants=self.variants
         )
@@ -61,6 +68,7 @@ class FitJob:
             anomalies=self.anomalies,
             known=self.known,
             severity=self.severity,
+            kind_order=self.kind_order,
             group=self.group,
             planted=self.planted,
             smallest=self.smallest,

@@ -309,15 +309,28 @@ class FitSettings:
 
         Where parts lie is learned later, by the fit itself: see `settle_geometry`.
         """
-        config = self.config(base)
         check_artefact_name(out)
-        dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed, variants=variants)
+        config, dataset = self.open(data, layout=layout, fold=fold, base=base, variants=variants)
         check_writable(out)
+        return FitPlan(config=config, dataset=dataset, out=out)
+
+    def open(
+        self,
+        data: Path,
+        *,
+        layout: str | None,
+        fold: int | None,
+        base: FitConfig | None = None,
+        variants: bool = False,
+    ) -> tuple[FitConfig, Dataset]:
+        """Open the images, and return the settings for them."""
+        config = self.config(base)
+        dataset = open_dataset(data, layout=layout, fold=fold, seed=config.seed, variants=variants)
         config = self._cut_into_tiles(config, dataset)
         if variants:
             check_opened(dataset)
             config = settle_variants(config, dataset)
-        return FitPlan(config=config, dataset=dataset, out=out)
+        return config, dataset
 
     def _cut_into_tiles(self, config: FitConfig, dataset: Dataset) -> FitConfig:
         """Add the tiles of --tile, cut from frames of --size or of the first image's size."""

@@ -21,6 +21,7 @@ _WHERE = {
     "mark": "a mark: take it back with --withdraw",
     "bad": "a picture in bad/: move it out if it is no defect",
     "golden": "a golden picture of the recipe",
+    "missed": "a missed defect in missed/, or one to be learned now: move it out if it is none",
 }
 
 
@@ -182,6 +183,10 @@ def preview_lines(preview: dict[str, Any]) -> Iterator[str]:
         change = preview["change"]
         before, after, known = change["found_before"], change["found_after"], change["known"]
         yield f"defects    {before} of {known} known ones are found, {after} would be"
+        yield from (f"           {each['sentence']}" for each in change["kinds"])
+        if (others := change["by_others"]) is not None:
+            found, tried = others["found"], others["of"]
+            yield f"others     {found} of {tried} missed ones are found by what the others teach"
         now, then = change["per_thousand_before"], change["per_thousand_after"]
         parts = change["good_after"]["parts"]
         yield f"alarms     {now:.3g} per thousand good parts, then {then:.3g} ({parts} parts)"

@@ -3,6 +3,7 @@
 defects/scratch/001.png         the folder is the kind; pictures that lie in no folder are `defect`
 defects/scratch/001_mask.png    white where the defect is (or ground_truth/scratch beside defects)
 defects/scratch/001.json        or its outline: polygons or boxes, as labelme writes them
+defects/kinds.txt               names of kinds, a line each, whose numbers stay as they are; or none
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from edgeseg.data.samples import GOOD, Sample
 from edgeseg.vision.images import images_in, pictures_below
 
 UNNAMED_KIND = "defect"
+KIND_ORDER = "kinds.txt"
 _MASK = "_mask"
 NO_KINDS = frozenset({GOOD, "ok", "normal", "ground_truth", "masks"})  # folders of other things
 
@@ -38,6 +40,24 @@ def read_known_defects(folder: Path) -> tuple[Sample, ...]:
             f"{folder / 'scratch'}"
         )
     return tuple(samples)
+
+
+def read_kind_order(folder: Path) -> tuple[str, ...]:
+    """Read the kinds whose numbers stay: the n-th line of kinds.txt is kind n."""
+    path = folder / KIND_ORDER
+    if not path.is_file():
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise DatasetError(f"{path}: no text in UTF-8, expected a kind in every line") from None
+    names = tuple(line.strip() for line in lines)
+    if "" in names or len(set(names)) < len(names):
+        raise DatasetError(
+            f"{path}: an empty line or a kind that is named twice, expected another kind in every "
+            "line; the number of a kind is that of its line"
+        )
+    return names
 
 
 def _defects_of(kind: str, pictures: list[Path], truth: Path) -> list[Sample]:

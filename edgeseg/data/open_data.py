@@ -13,7 +13,7 @@ from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.files import temporary_folder
 from edgeseg.base.messages import Setting
 from edgeseg.data.datasets import Dataset, open_dataset
-from edgeseg.data.known_defects import UNNAMED_KIND, read_known_defects
+from edgeseg.data.known_defects import UNNAMED_KIND, read_kind_order, read_known_defects
 from edgeseg.data.samples import Sample
 from edgeseg.vision.frames import Channels, Picture, each_picture, frame_of
 from edgeseg.vision.images import resize_image, write_image
@@ -65,6 +65,11 @@ def open_data(
         # The folder's own name is random, and the same images should give the same file.
         dataset = open_dataset(folder, layout="folder")
         yield replace(dataset, name="part", resized=resized)
+
+
+def kind_order(known: KnownData) -> tuple[str, ...]:
+    """Read the kinds whose numbers stay, where known defects are a folder that names them."""
+    return read_kind_order(Path(known)) if isinstance(known, str | os.PathLike) else ()
 
 
 @contextmanager

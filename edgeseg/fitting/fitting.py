@@ -251,6 +251,7 @@ def _judge_known(
     judged = judge_model(scorer, pooled, collected, replace(options, note=ignore, listener=None))
     facts = learner.facts(
         head,
+        space.head(judged.factors),
         before=plain.calibration.score_threshold,
         after=judged.calibration.score_threshold,
     )

@@ -37,7 +37,13 @@ def learn_kinds(
     if not options.known or names == (UNNAMED_KIND,):
         return None
     rows, kinds = known_rows(space, head, options.known, options)
-    learned = make_kinds(rows, kinds, projection=projection_of(pooled), severity=severity)
+    learned = make_kinds(
+        rows,
+        kinds,
+        projection=projection_of(pooled),
+        severity=severity,
+        order=options.kind_order,
+    )
     options.tell(
         Message("kinds_learned", n=learned.right, n_all=learned.tried, names=", ".join(names))
     )
@@ -50,9 +56,13 @@ def make_kinds(
     *,
     projection: NDArray[np.float32],
     severity: Mapping[str, Severity] = MappingProxyType({}),
+    order: Sequence[str] = (),
 ) -> KnownKinds:
-    """Make the kinds of known defects from the mean z (n, k) of their cells."""
-    names = tuple(sorted(set(kinds)))
+    """Make the kinds of known defects from the mean z (n, k) of their cells.
+
+    Names in `order` keep their places, whether there are defects of them or not.
+    """
+    names = tuple(dict.fromkeys((*order, *sorted(set(kinds)))))
     numbers = np.array([names.index(kind) for kind in kinds], np.int64)
     directions = unit_rows(rows @ projection)
     right, tried, limit = judge_each(directions, numbers)

@@ -30,6 +30,7 @@ _CELLS = 10  # of a picture
 _MOST = 10  # directions
 _SHARE = 0.1  # of a distance, that many known defects get
 _HALF_AT = 2  # known defects that get half of it
+_LEAST = 1e-12  # of a score that is divided by
 _EVEN = 0.1  # of G that is alike in all directions: few pictures do not show all of them
 
 
@@ -83,22 +84,32 @@ class KnownLearner:
         """Return what the model of all good pictures learns."""
         return learn_directions(sum_cells(self.good), sum_cells(self._of_defects(head)))
 
-    def facts(self, head: GaussianHead, *, before: float, after: float) -> KnownFacts:
+    def facts(
+        self, head: GaussianHead, learned: GaussianHead, *, before: float, after: float
+    ) -> KnownFacts:
         """Count the known defects that are found before, and by what the others teach after.
 
-        `head` is the plain model of all good pictures; `before` and `after` are thresholds.
+        `head` is the plain model of all good pictures, `learned` the one that knows all defects;
+        `before` and `after` are their thresholds.
         """
         pictures, good = self.pictures, sum_cells(self.good)
         each = self._of_defects(head)
+        whole = learn_directions(good, sum_cells(each))
         scores = []  # before, and after
-        for row, known in zip(pictures.rows, learn_from_others(good, each), strict=True):
+        for row, others in zip(pictures.rows, learn_from_others(good, each), strict=True):
             d2, u = whitened_cells(head, row)
-            both = (1 - known.share) * d2 + np.square(u @ known.directions).sum(axis=1)
-            scores.append([_score(head, values) for values in (d2, both)])
+            by_others, by_all = (
+                _score(head, (1 - known.share) * d2 + np.square(u @ known.directions).sum(axis=1))
+                for known in (others, whole)
+            )
+            # The model keeps its rank, and with it not all of the form: what the picture itself
+            # teaches is taken off its score by that model.
+            kept = _score(learned, _distances(learned, row))
+            scores.append([_score(head, d2), kept * by_others / max(by_all, _LEAST)])
         columns = zip(np.array(scores).T, (before, after), strict=True)
         found = np.stack([above(values, threshold) for values, threshold in columns], axis=1)
         return KnownFacts(
-            share=learn_directions(good, sum_cells(each)).share,
+            share=whole.share,
             threshold_before=before,
             kinds=tuple(_kinds(pictures.kinds, found)),
         )
@@ -176,8 +187,13 @@ def whitened_cells(head: GaussianHead, row_kp: Maps) -> tuple[Maps, Maps]:
     x = (row_kp.T - head.mean)[None]  # (1, P, k)
     cells = windows.by_block(x) @ white  # (B, share^2, k)
     grid = [windows.to_grid(cells[:, :, i], images=1) for i in range(cells.shape[2])]
-    d2 = np.square(head.distances(row_kp.reshape(1, -1, *windows.grid_hw)).score).ravel()
-    return d2, np.stack([values.ravel() for values in grid], axis=1)
+    return _distances(head, row_kp), np.stack([values.ravel() for values in grid], axis=1)
+
+
+def _distances(head: GaussianHead, row_kp: Maps) -> Maps:
+    """Return d^2 (P,) of one embedded picture."""
+    inputs = row_kp.reshape(1, -1, *head.windows.grid_hw)
+    return np.square(head.distances(inputs).score).ravel()
 
 
 def _score(head: GaussianHead, d2_p: Maps) -> float:

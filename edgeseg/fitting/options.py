@@ -61,6 +61,7 @@ class FitOptions:
     anomalies: tuple[Sample, ...] = ()
     known: tuple[Sample, ...] = ()  # defects to learn from
     severity: tuple[tuple[str, Severity], ...] = ()  # of kinds of them; others: as strong as it is
+    kind_order: tuple[str, ...] = ()  # kinds whose numbers stay; new ones come after them, by name
     group_by: GroupBy = field(default_factory=GroupBy)  # which images show one part, where known
     group: ProcessGroup = ALONE  # of processes that share the images
     graph: Path | None = None  # of a backbone, to go through instead of torch

@@ -1,7 +1,8 @@
 """What the model that runs says of marked pictures and of known defects.
 
-A known defect is what people call one, a picture in bad/, or a golden one, if the model of today
-finds it. It guards the threshold: whatever is learned, it must still be found.
+A known defect is what people call one, a picture in bad/, a golden one, or a missed one that was or
+is to be learned, if the model of today finds it. It guards the threshold: whatever is learned, it
+must still be found.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,17 +14,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from edgeseg.base.errors import EdgesegError
+from edgeseg.data.samples import Sample
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.runtime.recipes.recipe import read_recipe
 from edgeseg.teach.feedback import Feedback, MarkedAlarm
 from edgeseg.teach.golden_set import withdrawn
+from edgeseg.teach.missed import learned_defects, name_of
 from edgeseg.teach.project import Box, Project
 from edgeseg.vision.images import images_in, read_image
 
 if TYPE_CHECKING:
     from edgeseg.runtime.scoring.detector import Detector
 
-GuardKind = Literal["mark", "bad", "golden"]
+GuardKind = Literal["mark", "bad", "golden", "missed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class Survey:
     scores: dict[str, float]  # of marked pictures
     guards: dict[str, float]  # of defects that it finds
     found: dict[str, list[Box]]  # where it finds them
-    kinds: dict[str, GuardKind]  # of those defects
+    kinds: dict[str, GuardKind]  # of all known defects, found or not
     paths: dict[str, Path]  # of both
     boxes: dict[str, Box]  # of marked pictures
 
@@ -62,8 +65,14 @@ class Survey:
         )
 
 
-def survey(project: Project, items: list[MarkedAlarm], detector: "Detector") -> Survey:
-    """Score marked pictures and known defects by a model."""
+def survey(
+    project: Project,
+    items: list[MarkedAlarm],
+    detector: "Detector",
+    *,
+    missed: Sequence[Sample] = (),
+) -> Survey:
+    """Score marked pictures and known defects by a model; `missed` are to be learned next."""
     feedback = Feedback(project.feedback)
     paths = {item.alarm.id: feedback.picture(item.alarm.id) for item in items}
     scores = {}
@@ -75,6 +84,7 @@ def survey(project: Project, items: list[MarkedAlarm], detector: "Detector") -> 
         "golden": _golden_bad(project),
         "bad": {path.name: path for path in images_in(project.pictures("bad"))},
         "mark": {name: paths[name] for name in marked},
+        "missed": {name_of(each): each.image for each in (*learned_defects(project), *missed)},
     }
     watched = {name: path for source in sources.values() for name, path in source.items()}
     kinds = {name: kind for kind, source in sources.items() for name in source}

@@ -131,10 +131,14 @@ class LearnService:
                          this place of it is to be ignored)}], "held_back": [{"name", "reason"}],
          "threshold_old", "threshold_new": number | null, "now_passes": [names],
          "still_found": {"found": n, "of": m}, "sentence",
-         "guards": [{"name", "kind": "mark|bad|golden"}] for whose sake pictures are held back,
+         "guards": [{"name", "kind": "mark|bad|golden|missed"}] for whose sake pictures are held
+                   back,
          "golden": [{"name", "kind": "good|bad", "ours": bool}] that it would judge wrong,
          "missed": [names] of missed defects, which are learned in place of marks,
          "change": null | {"known": n defects, "found_before", "found_after",
+                           "by_others": null | {"found", "of"} (missed ones, each by a model that
+                           has learned from the others alone), "kinds": [{"kind", "known",
+                           "found_before", "found_after", "found_by_others", "sentence"}],
                            "good_before", "good_after": {"alarms": n, "parts": m},
                            "per_thousand_before", "per_thousand_after"} of missed defects,
          "problems": [why the golden check would refuse it],

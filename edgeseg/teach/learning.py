@@ -23,16 +23,15 @@ from edgeseg.decision.lost_defects import Loss
 from edgeseg.runtime.recipes.recipe import APPROVAL, read_recipe
 from edgeseg.teach import engine
 from edgeseg.teach.feedback import Feedback, MarkedAlarm
-from edgeseg.teach.fit_job import fit_costs, fit_options, graph_of
+from edgeseg.teach.fit_job import fit_costs, fit_good, fit_options, graph_of
 from edgeseg.teach.golden_set import withdrawn
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.known_defects import GuardedDefect, Survey, is_alarm, open_detector, survey
-from edgeseg.teach.missed import asked_defects, basis_of_asked, learned_defects
-from edgeseg.teach.missed_change import MissedChange, count_change
+from edgeseg.teach.missed import asked_defects, basis_of_missed, name_of
+from edgeseg.teach.missed_change import MissedChange, change_of
 from edgeseg.teach.next_trial import WrongGolden, count_lost, prove_next
 from edgeseg.teach.project import Box, Project, corners
 from edgeseg.teach.quarantine import HeldBack, Selection, sort_out, without_worst
-from edgeseg.teach.reference import reference
 from edgeseg.teach.report import read_report, write_report
 from edgeseg.teach.versions import full_name
 from edgeseg.vision.images import images_in, read_image
@@ -154,7 +153,7 @@ def basis_of(project: Project) -> str:
     with suppress(OSError, EdgesegError):
         golden = file_sha256(recipe / APPROVAL)[:16]
         golden += ",".join(["", *sorted(withdrawn(project, read_recipe(recipe)))])
-    return ":".join([Feedback(project.feedback).basis(), bad, golden, basis_of_asked(project)])
+    return ":".join([Feedback(project.feedback).basis(), bad, golden, basis_of_missed(project)])
 
 
 def version_of(project: Project) -> str:
@@ -199,34 +198,20 @@ def next_of_missed(
     project: Project, folder: Path, job: JobProgress, missed: Sequence[Sample]
 ) -> dict[str, Any]:
     """Fit the next version on the good pictures and all missed defects, in a folder."""
-    settings, items = project.settings(), Feedback(project.feedback).items()
+    items, names = Feedback(project.feedback).items(), [name_of(each) for each in missed]
     count = len(images_in(project.pictures("good")))
     job.plan(fit_costs(count) | {"learn_looking": 1.0, "learn_planted": 2.5, "run_checking": 1.0})
     job.at("learn_looking", Message("learn_looking"))
     with open_detector(project.fit / "model.onnx") as detector:
-        known, threshold_old = survey(project, items, detector), detector.threshold
+        known, threshold_old = survey(project, items, detector, missed=missed), detector.threshold
         scores = [detector.predict(read_image(each.image)).score for each in missed]
-    job.at("fit_begins", Message("fit_begins", n=count))
-    artefact = engine.fit_model(
-        project.pictures("good"),
-        graph=graph_of(settings),
-        reference=reference(project),
-        config=settings.config(),
-        options=replace(fit_options(job), known=(*learned_defects(project), *missed)),
-        out=folder / "part.edgeseg",
-    )
-    job.at("work_writing", Message("work_writing"))
-    engine.write_graph(folder / "part.edgeseg", graph=graph_of(settings), out=folder / "model.onnx")
-    write_report(project, folder, artefact, job=job)
-    names = [f"{each.kind}/{each.image.name}" for each in missed]
+    artefact = fit_good(project, folder, job, missed=missed)
     with open_detector(folder / "model.onnx") as detector:
         threshold_new = detector.threshold
-        lost = [name for name in known.guards if not is_alarm(detector, known.paths[name])]
-        found = [is_alarm(detector, each.image) for each in missed]
-    earlier = (known.paths[name] for name in known.kinds)
-    taught = (each.image for each in (*learned_defects(project), *missed))
-    change, reason = count_change(project, folder, [*earlier, *taught]), None
-    if artefact.known is None:
+        found = {name for name in known.kinds if is_alarm(detector, known.paths[name])}
+    taught = None if artefact.known is None else artefact.known.facts
+    lost, reason = [name for name in known.guards if name not in found], None
+    if taught is None:
         reason = Message("hold_missed_teach")
     elif lost:
         reason = Message("hold_missed_lost", names=", ".join(lost[:_NAMED]))
@@ -234,9 +219,11 @@ def next_of_missed(
     golden, problems = ((), ()) if reason else prove_next(project, folder, job)
     learned = [
         LearnedPicture(
-            name=name, score=float(score), why=Message("why_found" if now else "why_not_found")
+            name=name,
+            score=float(score),
+            why=Message("why_found" if name in found else "why_not_found"),
         )
-        for name, score, now in zip(names, scores, found, strict=True)
+        for name, score in zip(names, scores, strict=True)
     ]
     preview = Preview(
         basis=basis_of(project),
@@ -246,14 +233,14 @@ def next_of_missed(
         threshold_old=threshold_old,
         threshold_new=None if reason else threshold_new,
         now_passes=(),
-        still_found=tuple(name for name in known.guards if name not in lost),
+        still_found=tuple(name for name in known.guards if name in found),
         guarded=len(known.guards),
         loss=loss,
         guards=known.defects(lost),
         golden=golden,
         problems=problems,
         missed=tuple(names),
-        change=change,
+        change=change_of(project.fit, folder, known, found, taught),
     )
     write_json(folder / FILE, asdict(preview))
     return {"missed": 0 if reason else len(names)}

@@ -87,6 +87,11 @@ def learned_defects(project: Project) -> tuple[Sample, ...]:
     return _samples(missed_folder(project))
 
 
+def name_of(missed: Sample) -> str:
+    """Return the name of a missed defect in previews and the history: its kind and its file."""
+    return f"{missed.kind}/{missed.image.name}"
+
+
 def _samples(folder: Path) -> tuple[Sample, ...]:
     return read_known_defects(folder) if _pictures(folder) else ()
 
@@ -95,12 +100,16 @@ def _pictures(folder: Path) -> list[Path]:
     return pictures_below(folder) if folder.is_dir() else []
 
 
-def basis_of_asked(project: Project) -> str:
-    """Identify what would be learned next, and where its defects are; empty: nothing."""
+def basis_of_missed(project: Project) -> str:
+    """Identify what was learned and what would be next, and where its defects are.
+
+    Empty where there are no missed defects.
+    """
     told = [
-        f"{each.kind}/{each.image.name}:{'' if each.mask is None else file_sha256(each.mask)}"
+        f"{name_of(each)}:{'' if each.mask is None else file_sha256(each.mask)}"
         for each in asked_defects(project)
     ]
+    told += [f"{path.parent.name}/{path.name}" for path in _pictures(missed_folder(project))]
     return hashlib.sha256(",".join(told).encode()).hexdigest()[:16] if told else ""
 
 

@@ -25,6 +25,7 @@ from edgeseg.base.plain import Malformed, parse_object, record
 from edgeseg.base.toml_file import read_toml
 from edgeseg.base.utc import utc_time
 from edgeseg.config import FitConfig
+from edgeseg.decision.kinds import Severity
 from edgeseg.decision.lost_defects import MAY_LOSE, check_may_lose
 from edgeseg.decision.operating_point import check_rate
 from edgeseg.runtime.recipes.recipe import check_name
@@ -107,6 +108,7 @@ class ProjectSettings:
     graph: str = ""  # of `edgeseg export-backbone`; empty: the one that comes with edgeseg
     rate: float = FitConfig.false_alarm_rate
     may_lose: float = MAY_LOSE  # share of planted defects that one person may lose by learning
+    severity: dict[str, Severity] = field(default_factory=dict)  # of kinds of missed defects
     region: RegionSettings = field(default_factory=RegionSettings)
 
     def __post_init__(self) -> None:
@@ -295,6 +297,7 @@ def settings_text(settings: ProjectSettings) -> str:
         _line("graph", settings.graph, "file of edgeseg export-backbone; empty: the one at hand"),
         _line("rate", settings.rate, "false alarms, as a share of good parts"),
         _line("may_lose", settings.may_lose, "share of found defects; more asks a second person"),
+        _line("severity", settings.severity, 'of kinds: {scratch = "minor"}, or major'),
         "\n[region]",
         _line("roi", region.roi, "x,y,w,h in pixels of the camera; empty: all of it"),
         _line("locate", region.locate, "blob or anchor:x,y,w,h; empty: parts lie alike"),
@@ -306,5 +309,11 @@ def settings_text(settings: ProjectSettings) -> str:
 
 
 def _line(name: str, value: object, meaning: str = "") -> str:
-    """Write a setting as TOML, which writes these values as JSON does."""
-    return f"{name} = {json.dumps(value)}{f'  # {meaning}' if meaning else ''}"
+    """Write a setting as TOML, which writes these values as JSON does, named ones excepted."""
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        inside = (
+            f"{json.dumps(key, ensure_ascii=False)} = {json.dumps(value[key])}" for key in value
+        )
+        text = f"{{{', '.join(inside)}}}"
+    return f"{name} = {text}{f'  # {meaning}' if meaning else ''}"

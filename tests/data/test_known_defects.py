@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from edgeseg.base.errors import DatasetError
-from edgeseg.data.known_defects import read_known_defects
+from edgeseg.data.known_defects import read_kind_order, read_known_defects
+from edgeseg.data.open_data import kind_order
 from edgeseg.data.samples import read_sample
 from tests.support.dataset_files import relative, write_mask, write_picture
 
@@ -57,6 +58,21 @@ def test_an_outline_marks_what_a_mask_would(tmp_path, points):
     assert (mask_hw[expected]).all()
     assert mask_hw.sum() <= 2 * expected.sum()
     assert not mask_hw[6:].any()
+
+
+def test_a_file_says_which_numbers_stay(tmp_path):
+    assert read_kind_order(tmp_path) == ()
+    (tmp_path / "kinds.txt").write_text("scratch\nRiß am Rand\n", encoding="utf-8")
+    assert read_kind_order(tmp_path) == ("scratch", "Riß am Rand")
+    assert kind_order(str(tmp_path)) == ("scratch", "Riß am Rand")
+    assert kind_order({"scratch": []}) == ()
+
+
+@pytest.mark.parametrize("text", ["scratch\n\nbent\n", "scratch\nscratch\n"])
+def test_two_numbers_of_a_kind_or_none_are_refused(tmp_path, text):
+    (tmp_path / "kinds.txt").write_text(text)
+    with pytest.raises(DatasetError, match="the number of a kind is that of its line"):
+        read_kind_order(tmp_path)
 
 
 def fill_with_a_file(folder: Path) -> Path:

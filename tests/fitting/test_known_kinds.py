@@ -100,6 +100,17 @@ def test_a_table_has_kind_and_why(graph: Path, data: Path, tmp_path: Path):
     assert not any(row["kind"] or row["why"] for row in rows if not row["regions"])
 
 
+def test_a_kind_keeps_its_number_whether_there_are_defects_of_it_or_not(data: Path, tmp_path: Path):
+    known = read_known_defects(data / "test")
+    options = replace(RANDOM, known=known, kind_order=("stain", "gone"))
+    artefact = fit_small(data, config=replace(SMALL, folds=5), options=options)
+    save_artefact(artefact, tmp_path / "part.edgeseg")
+    kinds = load_artefact(tmp_path / "part.edgeseg").kinds
+    assert kinds.names[:2] == ("stain", "gone")
+    assert kinds.names[2:] == tuple(sorted({str(each.kind) for each in known} - {"stain"}))
+    assert kinds.facts()["known"] == [EACH, 0, *[EACH] * (len(kinds.names) - 2)]
+
+
 def test_info_lists_kinds_and_no_packed_numbers(graph: Path, fitted: Artefact, tmp_path: Path):
     save_artefact(fitted, tmp_path / "m.edgeseg")
     for path in (graph, tmp_path / "m.edgeseg"):

@@ -16,6 +16,7 @@ from edgeseg.fitting.smallest import CellSize, spots_on, what_is_seen
 from edgeseg.fitting.update import update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact
 from edgeseg.vision.geometry import Geometry, Roi
+from edgeseg.vision.images import write_image
 from tests.support.commands import fail, succeed
 from tests.support.messages import says
 from tests.support.shares import FIT_TINY, TINY, write_tiny
@@ -120,6 +121,28 @@ def test_the_command_says_it_before_and_after(data, tmp_path):
     after = next(place for place, line in enumerate(lines) if line.startswith("spots of 12"))
     assert before < lines.index(next(line for line in lines if line.startswith("fitting"))) < after
     assert "--smallest" in fail("fit", data, "--out", out, *small, "--smallest", 1, code=2)
+
+
+def test_the_command_answers_without_a_fit(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for side, words in ((12, "a defect of 12 pixels"), (2, "a defect of 2 pixels")):
+        result = succeed("fit", data, *FIT_TINY, "--smallest", side)
+        assert result.stdout.startswith(words)
+        assert len(result.stdout.splitlines()) == 1
+        assert "nothing was fitted" in result.stderr
+    assert "to fit, add --out part.edgeseg" in succeed("fit", data, "--smallest", 200).stderr
+    write_image(tmp_path / "large/0.png", np.zeros((128, 128, 3), np.uint8))
+    lost = succeed("fit", "large", "--smallest", 2, "--size", 32)
+    assert "cannot be seen" in lost.stdout
+    assert "a fit with these settings is refused" in lost.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["large"]
+    asked = ("fit", data, *FIT_TINY, "--smallest", 12, "--locate", "auto")
+    assert "--locate auto: the fit finds out" in fail(*asked, code=2)
+
+
+@pytest.mark.parametrize("more", [(), ("--smallest", 12, "--all"), ("--smallest", 12, "--json")])
+def test_a_fit_needs_a_file_to_write(data, more):
+    assert fail("fit", data, *more, code=2) == "Missing option '--out' / '-o'."
 
 
 def test_an_option_below_two_pixels_is_refused():

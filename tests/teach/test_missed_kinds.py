@@ -1,16 +1,19 @@
 """Regions that are like what was missed and learned are named after it, without torch."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgeseg.decision.prediction import Region
 from edgeseg.runtime import open as open_model
 from edgeseg.runtime.backends.model_file import file_metadata
+from edgeseg.teach.fit_job import fit
 from edgeseg.teach.project import Project
 from tests.support import KEPT
 from tests.support.backbone_graphs import graph_path
 from tests.support.commands import succeed
 from tests.support.missed_project import SIZE_HW, fitted_project
 from tests.support.striped_parts import defective, write_defects
+from tests.support.teach_engine import LISTENER
 
 KINDS = ("blot", "grey")
 
@@ -35,6 +38,21 @@ def test_new_parts_are_of_the_kinds_that_were_learned(tmp_path: Path) -> None:
     for kind, regions in learn_missed(project, tmp_path / "missed").items():
         names = [region.kind.name for region in regions]
         assert names.count(kind) > len(names) / 2 > 2, kind
+
+
+def test_numbers_stay_when_a_kind_is_added_and_a_severity_counts(tmp_path: Path) -> None:
+    project = fitted_project(tmp_path / "line3", graph=graph_path())
+    severity = {"grey": "minor", "not seen yet": "major"}
+    project.change(lambda settings: replace(settings, severity=severity))
+    write_defects(tmp_path / "missed", "grey", range(6), size_hw=SIZE_HW)
+    succeed("learn", project.folder, "--missed", tmp_path / "missed")
+    kinds = file_metadata(project.recipe / "model.onnx").kinds
+    assert (kinds.names, kinds.severity) == (("grey",), ("minor",))
+    write_defects(project.folder / "missed", "blot", range(6), size_hw=SIZE_HW)
+    (tmp_path / "fit").mkdir()
+    fit(project, tmp_path / "fit", LISTENER)
+    kinds = file_metadata(tmp_path / "fit/model.onnx").kinds
+    assert (kinds.names, kinds.severity) == (("grey", "blot"), ("minor", None))
 
 
 def test_a_graph_of_0_2_0_learns_and_names_no_kind(tmp_path: Path) -> None:

@@ -92,13 +92,15 @@ def test_a_preview_says_why_missed_defects_cannot_be_learned(site: Site) -> None
     outline = [(1.0, 2.0), (30.0, 2.0), (30.0, 40.0)]
     card = SeenCard(id="part-001", part="SN 001")
     site.fake.mark_missed(card, outline, kind="scratch", who="operator", name="Ann")
-    good = {"alarms": 1, "parts": 40}
+    good, counts = {"alarms": 1, "parts": 40}, {"n_all": 4, "n_now": 4, "n_then": 3}
     site.fake.blockers |= {
         "missed": ["scratch/part-001.png"],
         "would_learn": [],
         "held_back": [{"name": "scratch/part-001.png", "reason": Message("hold_missed_teach")}],
         "change": {
             **{"known": 5, "found_before": 4, "found_after": 3},
+            "by_others": {"found": 2, "of": 4},
+            "kinds": [{"sentence": Message("change_kind_others", kind="dent", **counts, n=2)}],
             **{"good_before": good, "good_after": good},
             **{"per_thousand_before": 25.0, "per_thousand_after": 25.0},
         },
@@ -112,6 +114,8 @@ def test_a_preview_says_why_missed_defects_cannot_be_learned(site: Site) -> None
         "4 of 5",
         "3 of 5",
         "25 (1 of 40 parts)",
+        "2 of 4",
+        "dent: 4 of 4 are found now, 3 then; 2 by what the other pictures teach",
     ):
         assert words in told
     assert tab.evaluate("$('learn-start').disabled")
@@ -165,6 +169,8 @@ def test_a_missed_defect_is_learned_and_the_next_such_part_is_found(
         assert tab.evaluate("preview.change.found_before") == 0
         assert tab.evaluate("preview.change.found_after") > 0
         assert "Known defects found then" in tab.text("#preview")
+        assert "each by what the others teach" in tab.text("#preview")
+        assert "stripes: 0 of 6 are found now" in tab.text("#preview")
         assert "Alarms per 1,000 good parts then" in tab.text("#preview")
         assert tab.evaluate("document.querySelectorAll('#preview .cards li').length") == 6
         keep(tab, "missed-preview", tmp_path)

@@ -23,6 +23,7 @@ def test_settings_come_back_as_they_were_stored(tmp_path):
         source="rtsp://cam/1",
         backbone="efficientnet_lite1",
         rate=0.005,
+        severity={"scratch": "minor", "Riß am Rand": "major"},
         region=RegionSettings(
             roi="10,20,300,200",
             ignore=(((0.0, 0.0), (5.5, 0.0), (5.0, 5.0)),),
@@ -41,6 +42,7 @@ def test_settings_come_back_as_they_were_stored(tmp_path):
     [
         ("rate = 2.0\n", "rate=2.0"),
         ("speed = 3\n", "speed"),
+        ("severity = {scratch = 'small'}\n", "severity.scratch: 'small', expected one of"),
         ("[region]\nroi = 'left'\n", "roi='left'"),
         ("[region]\nlocate = 'luck'\n", "luck"),
         ("rate = \n", "not TOML"),

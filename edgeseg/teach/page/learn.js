@@ -73,7 +73,8 @@ function changeFigures(change) {  // of missed defects
   if (!change) return [];
   const known = found => t("n_of_m", {n: number(found), m: number(change.known)});
   const alarms = (rate, {alarms: n, parts: m}) => t("of_parts", {value: few(rate), n: number(n), m: number(m)});
-  return [["known_before", known(change.found_before)], ["known_after", known(change.found_after)],
+  const others = change.by_others ? [["known_others", t("n_of_m", {n: number(change.by_others.found), m: number(change.by_others.of)})]] : [];
+  return [["known_before", known(change.found_before)], ["known_after", known(change.found_after)], ...others,
     ["alarms_before", alarms(change.per_thousand_before, change.good_before)], ["alarms_after", alarms(change.per_thousand_after, change.good_after)]];
 }
 const canLearn = () => Boolean(preview && preview.would_learn.length && !preview.problems.length && isSupervisor());
@@ -91,6 +92,7 @@ function showPreview() {
     make("dl", {className: "figures"}, ...[["threshold_old", few(preview.threshold_old)], ["threshold_new", few(preview.threshold_new)],
       ["still_found", found.of == null ? "–" : t("n_of_m", {n: number(found.found), m: number(found.of)})], ...changeFigures(preview.change)].map(([key, value]) =>
       make("div", {}, make("dt", {textContent: t(key)}), make("dd", {textContent: value})))),
+    ...(preview.change?.kinds || []).map(kind => saidOf("p", kind, "sentence")),
     ...(preview.missed?.length
       ? [...missedCards("missed_would", preview.would_learn, "why"), ...missedCards("missed_held", preview.held_back, "reason")]
       : [...alarmCards("would_learn", preview.would_learn), ...alarmCards("now_passes", passing), ...alarmCards("held_back", preview.held_back || [])]));
