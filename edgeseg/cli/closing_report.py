@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from edgeseg.base.files import write_text
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.cli.threshold_report import choice_lines, deciding_lines, question_lines, table_lines
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.decision.deciding_images import DecidingImage
 from edgeseg.decision.usual_recall import usual_recall
 from edgeseg.evaluation.panels import contact_sheet, render_panel
+from edgeseg.model.map_layers import with_backbone_choices
 from edgeseg.vision.images import write_image
 
 if TYPE_CHECKING:
@@ -30,9 +32,15 @@ def closing_lines(artefact: "Artefact") -> Iterator[str]:
     yield from choice_lines(evidence.chosen, count=len(evidence.scores))
     yield from deciding_lines(evidence)
     yield from question_lines(evidence)
-    usual = usual_recall(len(evidence.scores))
+    usual = usual_recall(len(evidence.scores)) if _as_measured(artefact) else None
     if usual is not None:
         yield usual.sentence
+
+
+def _as_measured(artefact: "Artefact") -> bool:
+    """Tell whether a fit has the settings whose usual recall is known: the defaults."""
+    usual = with_backbone_choices(FitConfig(seed=artefact.config.seed))
+    return with_backbone_choices(artefact.config) == usual and artefact.known is None
 
 
 def evidence_of(artefact: "Artefact") -> Evidence:
