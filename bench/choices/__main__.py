@@ -32,7 +32,7 @@ from edgeseg.fitting.fitting import FitOptions
 # What no row of the report has.
 NOTE = (
     "milliseconds are of exported files, in one interleaved run of `edgeseg bench latency`: "
-    "bench/results/decide/latency/report.md"
+    "bench/results/decide/map_and_tail/latency/report.md"
 )
 
 

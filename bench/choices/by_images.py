@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import click
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from edgeseg.base.errors import EdgesegError
 from edgeseg.base.options import FOLDER, note
-from edgeseg.bench.choices.trial import FeatureMemory, TrialResult, at_rate, try_setting
+from edgeseg.bench.choices.threshold_rules import RANKS, TAIL, ThresholdRule
+from edgeseg.bench.choices.trial import FeatureMemory, TrialResult, at_threshold, try_setting
 from edgeseg.bench.harness.accuracy import categories_in, fingerprint, open_limited
 from edgeseg.bench.harness.machine import describe
 from edgeseg.bench.harness.report import Report, write_report
@@ -29,7 +30,6 @@ from edgeseg.bench.harness.tabular import column, table_of
 from edgeseg.bench.harness.units import FAILED, Result, Store, Unit, run_units
 from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset
-from edgeseg.decision.score_origin import Promise
 from edgeseg.fitting.fitting import FitOptions
 
 COUNTS = (5, 10, 20, 40, 50, 80, 100)
@@ -49,13 +49,20 @@ class Draw:
         """Name of its unit."""
         return f"{self.category} {self.images or ALL} images draw {self.number}"
 
+    @classmethod
+    def parse(cls, name: str) -> "Draw":
+        """Read the name of a unit."""
+        category, images, _, _, number = name.rsplit(" ", 4)
+        count = None if images == ALL else int(images)
+        return cls(category=category, images=count, number=int(number))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesRow:
     """What fits on so many images do, by one rule for the threshold."""
 
     images: str = field(metadata=column("good images"))
-    promise: str = field(metadata=column("threshold by"))
+    rule: str = field(metadata=column("threshold by"))
     stated: float = field(metadata=column("promised"))
     image_auroc: float = field(metadata=column("image AUROC"))
     recall: float = field(metadata=column("recall"))
@@ -107,7 +114,21 @@ def _run(dataset: Dataset, config: FitConfig, memory: FeatureMemory, options: Fi
         return {FAILED: str(error)}
 
 
-def rows(results: Mapping[Draw, TrialResult], *, seed: int = 0) -> Iterator[ImagesRow]:
+def kept_results(raw: Mapping[str, Result]) -> dict[Draw, TrialResult]:
+    """Read what a run kept of its fits; those that failed are left out."""
+    return {
+        Draw.parse(name): TrialResult.from_dict(result)
+        for name, result in raw.items()
+        if FAILED not in result
+    }
+
+
+def rows(
+    results: Mapping[Draw, TrialResult],
+    rules: Sequence[ThresholdRule] = (TAIL, RANKS),
+    *,
+    seed: int = 0,
+) -> Iterator[ImagesRow]:
     """Make a row for each number of images and rule: means over categories, with intervals.
 
     Draws of a category are averaged, and categories are resampled: another product differs more
@@ -118,29 +139,15 @@ def rows(results: Mapping[Draw, TrialResult], *, seed: int = 0) -> Iterator[Imag
         some = {
             draw: tried for draw, tried in results.items() if (draw.images or math.inf) == count
         }
-        categories = sorted({draw.category for draw in some})
-        chosen = np.random.default_rng(seed).integers(
-            len(categories), size=(RESAMPLES, len(categories))
-        )
-        for promise in get_args(Promise):
-            table = np.array(
-                [
-                    np.mean(
-                        [
-                            _figures(tried, promise)
-                            for draw, tried in some.items()
-                            if draw.category == category
-                        ],
-                        axis=0,
-                    )
-                    for category in categories
-                ]
-            )  # (categories, 4)
+        categories = len({draw.category for draw in some})
+        chosen = np.random.default_rng(seed).integers(categories, size=(RESAMPLES, categories))
+        for rule in rules:
+            table = _by_category(some, rule)
             mean = table.mean(axis=0)
             low, high = np.percentile(table[chosen].mean(axis=1), [2.5, 97.5], axis=0)
             yield ImagesRow(
                 images=ALL if math.isinf(count) else f"{count:.0f}",
-                promise={"tail": "tail", "conformal": "ranks"}[promise],
+                rule=rule.name,
                 stated=float(mean[0]),
                 image_auroc=float(mean[1]),
                 recall=float(mean[2]),
@@ -149,16 +156,25 @@ def rows(results: Mapping[Draw, TrialResult], *, seed: int = 0) -> Iterator[Imag
                 flagged=float(mean[3]),
                 flagged_low=float(low[3]),
                 flagged_high=float(high[3]),
-                categories=len(categories),
+                categories=categories,
                 fits=len(some),
             )
 
 
-def _figures(tried: TrialResult, promise: Promise) -> tuple[float, float, float, float]:
+def _by_category(results: Mapping[Draw, TrialResult], rule: ThresholdRule) -> NDArray[np.float64]:
+    """Return the means over the draws of each category, (categories, 4)."""
+    figures: dict[str, list[tuple[float, float, float, float]]] = {}
+    for draw, tried in results.items():
+        figures.setdefault(draw.category, []).append(_figures(tried, rule))
+    return np.array([np.mean(figures[category], axis=0) for category in sorted(figures)])
+
+
+def _figures(tried: TrialResult, rule: ThresholdRule) -> tuple[float, float, float, float]:
     """Return the promised rate, image AUROC, recall and the share of good images flagged."""
-    point = at_rate(replace(tried, promise=promise))
+    asked, good = rule.wish(tried.rate), np.array(tried.good, np.float32).tolist()
+    point = at_threshold(tried, rule.value(good, asked))
     auroc = tried.figures["image_auroc"]
-    stated = max(tried.rate, 1 / (len(tried.good) + 1))
+    stated = max(asked, 1 / (len(good) + 1))
     return stated, math.nan if auroc is None else auroc, point.recall, point.flagged / point.good
 
 
@@ -194,14 +210,9 @@ def main(
     except EdgesegError as error:
         raise click.ClickException(str(error)) from None
     failed = {name: each[FAILED] for name, each in done.results.items() if FAILED in each}
-    results = {
-        draw: TrialResult.from_dict(done.results[draw.name])
-        for draw in drawn
-        if draw.name not in failed
-    }
     table = table_of(
         "Recall by the number of good images",
-        list(rows(results)),
+        list(rows(kept_results(done.results))),
         note="Means over categories that have so many images, with 95 % intervals over categories.",
     )
     report = Report(

@@ -165,7 +165,7 @@ def _numbers(values: NDArray[np.float32] | None) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class AtRate:
-    """Results on the test images at the threshold of one false-alarm rate."""
+    """Results on the test images at one threshold."""
 
     threshold: float
     recall: float  # share of the defective test images that it finds
@@ -181,7 +181,12 @@ def at_rate(tried: TrialResult, rate: float | None = None) -> AtRate:
     """
     wish = tried.rate if rate is None else rate
     good = np.array(tried.good, np.float32).tolist()
-    threshold = rate_threshold(good, false_alarm_rate=wish, promise=tried.promise).value
+    chosen = rate_threshold(good, false_alarm_rate=wish, promise=tried.promise)
+    return at_threshold(tried, chosen.value)
+
+
+def at_threshold(tried: TrialResult, threshold: float) -> AtRate:
+    """Apply a threshold to the test images."""
     alarm = above(np.array(tried.scores), threshold)
     defective = np.array(tried.labels, bool)
     planted = above(np.array(tried.planted), threshold)

@@ -39,12 +39,13 @@ def dot_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One curve of a plot, with the spread of its points where they have one."""
+    """One curve of a plot, with an interval of its points where they have one."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    spread: Sequence[float] | None = None
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
     dashed: bool = False
 
 
@@ -163,7 +164,7 @@ def curves(
     log_x: bool = False,
     log_y: bool = False,
 ) -> None:
-    """Lines with shaded spread and a legend."""
+    """Plot lines with shaded intervals and a legend."""
     with _axes(target) as axes:
         for number, line in enumerate(lines):
             colour = "#333" if line.dashed else COLOURS[number % len(COLOURS)]
@@ -172,10 +173,10 @@ def curves(
             axes.plot(
                 line.x, line.y, style, marker=marker, ms=4, lw=1.6, color=colour, label=line.name
             )
-            if line.spread is not None:
-                low = [y - s for y, s in zip(line.y, line.spread, strict=True)]
-                high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
-                axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)
+            if line.low is not None and line.high is not None:
+                axes.fill_between(
+                    line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0
+                )
         if log_x:
             axes.set_xscale("log")
             _plain_ticks(axes)

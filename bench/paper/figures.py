@@ -41,7 +41,8 @@ def _curve(findings: Findings, folder: Path) -> Iterator[Figure]:
                     name=name,
                     x=[size for size, _ in known],
                     y=[mean for _, (mean, _) in known],
-                    spread=[spread or 0.0 for _, (_, spread) in known],
+                    low=[mean - (spread or 0.0) for _, (mean, spread) in known],
+                    high=[mean + (spread or 0.0) for _, (mean, spread) in known],
                 )
             )
     if not lines:

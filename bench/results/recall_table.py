@@ -1,5 +1,6 @@
-"""The table of recall by the number of good images, for people and for `edgeseg fit`."""
+"""Tables of recall by the number of good images, for people and for `edgeseg fit`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -13,6 +14,8 @@ _HEAD = (
     *("good images", "kinds of parts", "promised", "image AUROC"),
     *("found by the tail", "95 %", "flagged", "found by ranks", "95 %", "flagged"),
 )
+
+_RULES_SHOWN = (10, 20, 40, 80, ALL)
 
 
 def recall_table(table: Table) -> str:
@@ -28,6 +31,16 @@ def _cells(tail: ImagesRow, ranks: ImagesRow) -> list[str]:
         span = f"{row.recall_low:.2f} to {row.recall_high:.2f}"
         cells += [f"{row.recall:.2f}", span, f"{row.flagged:.1%}"]
     return cells
+
+
+def rules_table(rows: Sequence[ImagesRow]) -> str:
+    """Write a row for each rule: the share found and the share flagged, by number of images."""
+    counts = [str(count) for count in _RULES_SHOWN]
+    names = dict.fromkeys(row.rule for row in rows)
+    cells = {(row.rule, row.images): f"{row.recall:.2f}, {row.flagged:.1%}" for row in rows}
+    lines = [[name, *(cells[name, count] for count in counts)] for name in names]
+    head = ["threshold by", *(f"{count} images" for count in counts)]
+    return "\n".join(markdown(head, lines)) + "\n"
 
 
 def write_usual_recall(table: Table, path: Path) -> None:
@@ -47,7 +60,7 @@ def write_usual_recall(table: Table, path: Path) -> None:
     write_json(path, [asdict(each) for each in figures])
 
 
-def _rows(table: Table, promise: str) -> list[ImagesRow]:
+def _rows(table: Table, rule: str) -> list[ImagesRow]:
     names = [item.name for item in fields(ImagesRow)]  # in the order of the columns
     rows = [ImagesRow(**dict(zip(names, row, strict=True))) for row in table.rows]  # type: ignore[arg-type]
-    return [row for row in rows if row.promise == promise]
+    return [row for row in rows if row.rule == rule]

@@ -15,9 +15,10 @@ import click
 
 from edgeseg.base.files import write_text
 from edgeseg.base.options import FOLDER, note
+from edgeseg.bench.choices.replay import rule_rows
 from edgeseg.bench.harness.report import read_report
 from edgeseg.bench.results.model_tables import all_models, few_models
-from edgeseg.bench.results.recall_table import recall_table, write_usual_recall
+from edgeseg.bench.results.recall_table import recall_table, rules_table, write_usual_recall
 from edgeseg.bench.results.trust_table import ROWS, trust_table
 from edgeseg.decision.usual_recall import FILE
 
@@ -29,6 +30,7 @@ BLOCKS: dict[str, Callable[[Path], str]] = {
     "peers": lambda results: all_models(read_report(results / "peers").tables[0]),
     "trust": lambda results: trust_table(results / "trust"),
     "recall": lambda results: recall_table(read_report(results / BY_IMAGES).tables[0]),
+    "rules": lambda results: rules_table(rule_rows(read_report(results / BY_IMAGES))),
 }
 
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.files import write_text
+from edgeseg.cli.deciding_pictures import deciding_panel, deciding_sheet
 from edgeseg.cli.threshold_evidence import Evidence
 from edgeseg.cli.threshold_report import choice_lines, deciding_lines, question_lines, table_lines
+from edgeseg.config import FitConfig
 from edgeseg.data.datasets import Dataset, Sample, read_sample
 from edgeseg.decision.deciding_images import DecidingImage
 from edgeseg.decision.usual_recall import usual_recall
-from edgeseg.evaluation.panels import contact_sheet, render_panel
+from edgeseg.model.map_layers import with_backbone_choices
 from edgeseg.vision.images import write_image
 
 if TYPE_CHECKING:
@@ -30,9 +32,15 @@ def closing_lines(artefact: "Artefact") -> Iterator[str]:
     yield from choice_lines(evidence.chosen, count=len(evidence.scores))
     yield from deciding_lines(evidence)
     yield from question_lines(evidence)
-    usual = usual_recall(len(evidence.scores))
+    usual = usual_recall(len(evidence.scores)) if _as_measured(artefact) else None
     if usual is not None:
         yield usual.sentence
+
+
+def _as_measured(artefact: "Artefact") -> bool:
+    """Tell whether a fit has the settings whose usual recall is known: the defaults."""
+    usual = with_backbone_choices(FitConfig(seed=artefact.config.seed))
+    return with_backbone_choices(artefact.config) == usual and artefact.known is None
 
 
 def evidence_of(artefact: "Artefact") -> Evidence:
@@ -63,8 +71,7 @@ def write_report(
         return [text]
     samples = {sample.name: sample for sample in dataset.train}
     panels = [_panel(artefact, row, samples[row.image], predict) for row in images]
-    title = f"{dataset.name}: good images with the highest scores, the highest first"
-    write_image(sheet, contact_sheet(panels, columns=2, title=title))
+    write_image(sheet, deciding_sheet(panels, name=dataset.name))
     return [text, sheet]
 
 
@@ -77,10 +84,4 @@ def _panel(
     config, pixel = artefact.config, artefact.calibration.pixel_threshold
     frame_hwc, _ = read_sample(sample, config.image_hw, config.geometry)
     maps = variant_scores(predict(frame_hwc[None])).maps
-    return render_panel(
-        frame_hwc,
-        maps[0],
-        pixel_threshold=pixel,
-        value_range=(0.0, max(pixel, 1e-6)),  # good images stay below it
-        caption=f"{sample.image.name}: {row.score:.4f}, p-value {row.p_value:.3g}",
-    )
+    return deciding_panel(row, frame_hwc, maps[0], pixel=pixel)

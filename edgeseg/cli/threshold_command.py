@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeseg.base.errors import DatasetError, UsageError
 from edgeseg.base.messages import Setting
@@ -60,6 +62,12 @@ from edgeseg.runtime.backends.session_options import SessionOptions
     help="Pictures of known defects: show how many of them each rate finds. "
     "The threshold does not depend on them.",
 )
+@click.option(
+    "--good",
+    type=FOLDER,
+    help="Folder of the good pictures of the fit: the page of --out shows those that decide, and "
+    "where they are odd. A model knows their names alone.",
+)
 @max_pixels_option
 @click.option(
     "--out", "-o", type=FOLDER, help="Folder for a page with the table and a picture of the scores."
@@ -74,6 +82,7 @@ def threshold(
     value: float | None,
     unsure_rate: float | None,
     defects: Path | None,
+    good: Path | None,
     max_pixels: int,
     out: Path | None,
     as_json: bool,
@@ -91,6 +100,7 @@ def threshold(
     \b
     edgeseg threshold part.edgeseg
     edgeseg threshold part.edgeseg --defects parts/defective
+    edgeseg threshold part.edgeseg --good parts/good --out page
     edgeseg threshold part.onnx --rate 0.02
     edgeseg threshold part.onnx --rate 0.02 --promise conformal
     edgeseg threshold part.onnx --rate 0.01 --unsure-rate 0.05
@@ -104,6 +114,10 @@ def threshold(
         raise UsageError(
             Setting("value", value), ": promises no rate; leave ", Setting("promise"), " out"
         )
+    if good is not None and out is None:
+        raise UsageError(
+            Setting("good", good), ": its pictures are for a page; add ", Setting("out")
+        )
     admit(model, trust)
     evidence = read_evidence(model)
     if promise is not None:
@@ -114,7 +128,14 @@ def threshold(
     if defects is not None:
         labelled = _scores_of(model, defects, trust, max_pixels=max_pixels, quiet=quiet)
         evidence = replace(evidence, labelled=labelled)
-    _show(model, evidence, as_json=as_json, out=out, quiet=quiet)
+    sheet = None
+    if good is not None:
+        sheet = _sheet(model, evidence, good, trust, max_pixels=max_pixels, quiet=quiet)
+    _show(model, evidence, as_json=as_json)
+    if out is not None:
+        for path in write_page(out, evidence, sheet=sheet):
+            if not quiet:
+                note(f"wrote {path}")
 
 
 def _scores_of(
@@ -127,8 +148,7 @@ def _scores_of(
 
     paths = pictures_in([defects])
     tell, progress = listeners(quiet=quiet)
-    opening = SessionOptions(trust=trust, allow_random_weights=True)
-    with open_judge(model, opening, note=tell) as judge:
+    with open_judge(model, _opening(trust), note=tell) as judge:
         scores, faults = [], []
         for path in progress(paths, length=len(paths), label="Scoring defects"):
             try:
@@ -140,6 +160,38 @@ def _scores_of(
     if faults:
         raise unreadable_error(faults, of=len(paths))
     return tuple(scores)
+
+
+def _sheet(
+    model: Path,
+    evidence: Evidence,
+    good: Path,
+    trust: tuple[Path, ...],
+    *,
+    max_pixels: int,
+    quiet: bool,
+) -> NDArray[np.uint8] | None:
+    """Draw the good images that decide, as far as they are below a folder."""
+    from edgeseg.cli.deciding_pictures import judged_sheet, pictures_by_name
+    from edgeseg.cli.predict_command import open_judge  # the device may lack both
+
+    names = [row.image for row in evidence.deciding]
+    if not names:
+        note("no picture is shown: the model does not name the good images that decide")
+        return None
+    found = pictures_by_name(good, names)
+    tell, _ = listeners(quiet=quiet)
+    if len(found) < len(names):
+        missing = ", ".join(name for name in names if name not in found)
+        tell(f"not shown, because not found under one place below {good}: {missing}")
+    with open_judge(model, _opening(trust), note=tell) as judge:
+        return judged_sheet(
+            judge, evidence.deciding, found, name=evidence.name, max_pixels=max_pixels
+        )
+
+
+def _opening(trust: tuple[Path, ...]) -> SessionOptions:
+    return SessionOptions(trust=trust, allow_random_weights=True)
 
 
 def _choose(
@@ -192,7 +244,7 @@ def _store(
     note(f"wrote {written}: threshold {before.score:.4f} is now {chosen.score:.4f}")
 
 
-def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, quiet: bool) -> None:
+def _show(model: Path, evidence: Evidence, *, as_json: bool) -> None:
     chosen = evidence.chosen
     if as_json:
         facts = facts_of(evidence) | {"guarantee": str(guarantee(chosen))}
@@ -202,7 +254,3 @@ def _show(model: Path, evidence: Evidence, *, as_json: bool, out: Path | None, q
         words = good_words(evidence.pictures, len(evidence.scores))
         click.echo(f"{model}: {words} of {evidence.name}\n")
         click.echo("\n".join([*table_lines(evidence), "", *text_of(evidence)]))
-    if out is not None:
-        for path in write_page(out, evidence):
-            if not quiet:
-                note(f"wrote {path}")

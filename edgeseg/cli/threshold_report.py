@@ -112,14 +112,30 @@ def question_lines(evidence: Evidence) -> list[str]:
 
 
 def _found_without(evidence: Evidence, odd: OddGoodParts) -> str:
-    if not evidence.planted:
+    without, now = _planted_found(evidence, odd)
+    if without is None or now is None:
         return ""
+    return f", and {without:.0%} of the planted defects would be found, not {now:.0%}"
+
+
+def _planted_found(evidence: Evidence, odd: OddGoodParts) -> tuple[float | None, float | None]:
+    """Return the share of planted defects above the threshold without odd images, and above it."""
+    if not evidence.planted:
+        return None, None
     planted = np.asarray(evidence.planted, np.float64)
     without, now = (
         float(np.mean(above(planted, value)))
         for value in (odd.threshold_without, evidence.chosen.score)
     )
-    return f", and {without:.0%} of the planted defects would be found, not {now:.0%}"
+    return without, now
+
+
+def _question_facts(evidence: Evidence) -> dict[str, Any] | None:
+    """Values of the question; None where there is none."""
+    if evidence.odd is None or not evidence.deciding:
+        return None
+    without, now = _planted_found(evidence, evidence.odd)
+    return asdict(evidence.odd) | {"planted_found_without": without, "planted_found": now}
 
 
 def _deciding_table(evidence: Evidence) -> list[tuple[str, ...]]:
@@ -145,6 +161,7 @@ def facts_of(evidence: Evidence) -> dict[str, Any]:
         "rates": rates,
         "planted": {"count": len(evidence.planted), "before_calibration": evidence.earlier},
         "deciding": [asdict(each) for each in evidence.deciding],
+        "question": _question_facts(evidence),
     }
 
 
@@ -163,12 +180,22 @@ def histogram_lines(scores: Sequence[float], chosen: Thresholds) -> list[str]:
     return lines + [f"  ---- {words}" for _, words in marks]
 
 
-def write_page(folder: Path, evidence: Evidence) -> tuple[Path, Path]:
-    """Write a picture, and a page that shows it with the table."""
+def write_page(
+    folder: Path, evidence: Evidence, *, sheet: NDArray[np.uint8] | None = None
+) -> list[Path]:
+    """Write a picture, and a page that shows it with the table.
+
+    `sheet` has pictures of the good images that decide.
+    """
     picture, page = folder / "threshold.png", folder / "threshold.html"
+    shown = folder / "deciding.png"
     write_image(picture, draw(evidence))
-    write_text(page, _page(evidence, picture.name))
-    return picture, page
+    if sheet is None:
+        shown.unlink(missing_ok=True)  # of an earlier threshold: it would be taken for this one's
+    else:
+        write_image(shown, sheet)
+    write_text(page, _page(evidence, picture.name, "" if sheet is None else shown.name))
+    return [picture, page] if sheet is None else [picture, shown, page]
 
 
 def draw(evidence: Evidence, *, width: int = 900) -> NDArray[np.uint8]:
@@ -248,14 +275,11 @@ def choice_lines(chosen: Thresholds, *, count: int = 0) -> list[str]:
     return lines
 
 
-def _page(evidence: Evidence, picture_name: str) -> str:
+def _page(evidence: Evidence, picture_name: str, sheet_name: str) -> str:
     lines = choice_lines(evidence.chosen, count=len(evidence.scores))
     stored, meanings = map(_paragraphs, (lines, _meanings(evidence)))
     colours = ", ".join(kind.words for kind in _kinds(evidence))
-    deciding = ""
-    if evidence.deciding:
-        title = "<h2>Good images that decide it</h2>"
-        deciding = f"{title}\n{_table(_deciding_table(evidence))}\n"
+    deciding = _deciding_section(evidence, sheet_name)
     title = html.escape(f"Threshold of {evidence.name}")
     return f"""<!doctype html>
 <html lang="en">
@@ -273,6 +297,15 @@ img {{ max-width: 100% }}
 {meanings}{deciding}</body>
 </html>
 """
+
+
+def _deciding_section(evidence: Evidence, sheet_name: str) -> str:
+    """Write the images that decide, the question they raise, and their pictures."""
+    if not evidence.deciding:
+        return ""
+    title, table = "<h2>Good images that decide it</h2>", _table(_deciding_table(evidence))
+    sheet = f'<img src="{sheet_name}" alt="Good images that decide, and where they are odd">\n'
+    return f"{title}\n{table}\n{_paragraphs(question_lines(evidence))}{sheet * bool(sheet_name)}"
 
 
 def _paragraphs(lines: Sequence[str]) -> str:

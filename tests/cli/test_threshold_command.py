@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,14 @@ import numpy as np
 import pytest
 
 from edgeseg.cli.threshold_evidence import read_evidence
-from edgeseg.cli.threshold_report import EARLIER, LABELLED, UNDERSTATES, question_lines
+from edgeseg.cli.threshold_report import (
+    EARLIER,
+    LABELLED,
+    UNDERSTATES,
+    facts_of,
+    question_lines,
+    write_page,
+)
 from edgeseg.decision.calibration import calibrate
 from edgeseg.decision.operating_point import (
     by_rate,
@@ -246,6 +254,41 @@ def test_the_page_has_all_that_the_terminal_shows(artefact_copy: Path, tmp_path:
     assert colours == [False, True]
 
 
+def test_the_page_shows_the_images_that_decide(
+    artefact_copy: Path, plate: Path, graph: Path, tmp_path: Path
+):
+    out, told = tmp_path / "out", json.loads(succeed("threshold", artefact_copy, "--json").stdout)
+    names = [each["image"] for each in told["deciding"]]
+    done = succeed("threshold", artefact_copy, "--good", plate / "train/good", "--out", out)
+    assert f"wrote {out / 'deciding.png'}" in done.stderr
+    assert "not shown" not in done.stderr
+    assert '<img src="deciding.png"' in (out / "threshold.html").read_text()
+    whole = read_image(out / "deciding.png")
+    one = tmp_path / "one"
+    write_image(one / names[0], read_image(plate / "train/good" / names[0]))
+    done = succeed("threshold", artefact_copy, "--good", one, "--out", out)
+    missing = ", ".join(names[1:])
+    assert f"not shown, because not found under one place below {one}: {missing}" in done.stderr
+    assert read_image(out / "deciding.png").size < whole.size
+    succeed("threshold", artefact_copy, "--out", out)
+    assert not (out / "deciding.png").exists(), "of an earlier threshold"
+    assert "deciding.png" not in (out / "threshold.html").read_text()
+    done = succeed("threshold", graph, "--good", one, "--out", out)
+    assert "the model does not name the good images that decide" in done.stderr
+
+
+def test_pictures_that_are_not_there(artefact_copy: Path, plate: Path, tmp_path: Path):
+    """Two of one name are not guessed between."""
+    alone = fail("threshold", artefact_copy, "--good", plate, code=2)
+    assert alone.startswith(f"--good {plate}: its pictures are for a page; add --out")
+    for folder in ("a", "b"):
+        shutil.copytree(plate / "train/good", tmp_path / "twice" / folder)
+    twice = tmp_path / "twice"
+    assert "is there under one place; expected the folder of the good pictures" in fail(
+        "threshold", artefact_copy, "--good", twice, "--out", tmp_path / "out", code=2
+    )
+
+
 def test_what_planted_defects_cost_is_known_after_a_calibration_too(graph: Path, tmp_path: Path):
     """Three of four planted defects are above 199, the threshold of a hundred stored scores."""
     planted = (150.0, 210.0, 220.0, 230.0)
@@ -329,7 +372,9 @@ def test_the_rule_can_be_chosen_and_is_kept(graph: Path, artefact_copy: Path):
     assert "leave --promise out" in said
 
 
-def test_a_good_part_that_scores_unlike_the_others_is_asked_for(artefact_copy: Path):
+def test_a_good_part_that_scores_unlike_the_others_is_asked_for(
+    artefact_copy: Path, tmp_path: Path
+):
     """It is not left out by itself: nobody but who knows the parts can tell."""
     told = succeed("threshold", artefact_copy).stdout
     assert "unlike the others" not in told
@@ -348,7 +393,19 @@ def test_a_good_part_that_scores_unlike_the_others_is_asked_for(artefact_copy: P
         promise=evidence.chosen.promise,
     )
     odd = replace(odd, chosen=by_rate(odd.chosen, chosen))
+    facts = json.loads(json.dumps(facts_of(odd)))["question"]
+    assert facts == {
+        "count": 2,
+        "threshold_without": left,
+        "planted_found_without": np.mean(np.array(odd.planted) > left),
+        "planted_found": np.mean(np.array(odd.planted) > odd.chosen.score),
+    }
+    assert facts_of(evidence)["question"] is None
+    write_page(tmp_path, odd)
     first, second = question_lines(odd)
+    page = (tmp_path / "threshold.html").read_text()
+    for line in (first, second):
+        assert f"<p>{html.escape(line)}</p>" in page
     assert first.startswith("the first 2 score unlike the others: are they good parts? Without")
     assert f"would be {left:.4f}, and " in first
     assert second.startswith("if not, take them out, or fit with --robust drop")

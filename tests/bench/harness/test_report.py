@@ -107,7 +107,7 @@ def test_the_front_leaves_out_what_is_beaten() -> None:
 
 def test_figures_are_the_same_bytes_for_the_same_numbers(tmp_path: Path) -> None:
     dots = [Dot(name="a", ms=1, value=0.9, size_mb=10, group="edge")] * 2
-    lines = [Curve(name="a", x=[1, 10, 100], y=[1, 2, 3], spread=[0.1, 0.1, 0.1])]
+    lines = [Curve(name="a", x=[1, 10, 100], y=[1, 2, 3], low=[0, 1, 2], high=[2, 3, 5])]
     for number in (1, 2):
         pareto(dots, tmp_path / f"pareto{number}.png", value_name="PRO")
         curves(lines, tmp_path / f"curves{number}.png", x_name="k", y_name="PRO", log_x=True)
