@@ -48,7 +48,9 @@ class BackboneGraph:
             weight = np.zeros((sum(map(len, parts)), embedded_width(self.config)), np.float32)
             first_row = 0
             for part, (first, last) in zip(parts, layer_columns(self.config), strict=True):
-                weight[first_row : first_row + len(part), first:last] = part
+                whole = part.shape[1] == weight.shape[1]  # as all layers were written before
+                columns = slice(None) if whole else slice(first, last)
+                weight[first_row : first_row + len(part), columns] = part
                 first_row += len(part)
         except (Malformed, LookupError, ValueError) as error:
             raise RuntimeFailure(f"{self.path}: damaged ({error}); {_AGAIN}") from None

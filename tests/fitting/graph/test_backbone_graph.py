@@ -12,11 +12,13 @@ from edgeseg.base.progress import ignore
 from edgeseg.export.backbone_export import export_backbone
 from edgeseg.fitting.feature_space import FeatureSpace
 from edgeseg.fitting.fitting import fit_in
+from edgeseg.fitting.graph import backbone_graph
 from edgeseg.fitting.graph.backbone_graph import BackboneGraph, read_facts
-from edgeseg.fitting.graph.graph_facts import SHAPING, difference
+from edgeseg.fitting.graph.graph_facts import KERNELS, SHAPING, difference
 from edgeseg.fitting.options import Changes
 from edgeseg.fitting.update import merge_models, update
 from edgeseg.model.artefact import Artefact, load_artefact, save_artefact, sorted_prints
+from edgeseg.model.backbones import backbone_spec
 from tests.support.backbone_graphs import OPTIONS, good, graph, graph_path, taught
 from tests.support.export_models import SHORT, SHOWN, artefact, data, good_frames, weights
 
@@ -33,6 +35,19 @@ def test_it_says_what_it_is_and_has_w() -> None:
     assert facts.weights == space.origin
     assert np.array_equal(graph().embedding, space.embedding)
     assert graph().embedding.dtype == np.float32
+
+
+def test_w_is_whole_whether_kernels_have_all_columns_or_those_that_see_their_layer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = FeatureSpace.load(SHOWN, weights=str(weights(SHOWN.backbone)), note=ignore)
+    found = graph(SHOWN)
+    assert np.array_equal(found.embedding, space.embedding)
+    rows = [tap.channels for tap in backbone_spec(SHOWN.backbone).chosen_taps(SHOWN.layers)]
+    parts = np.split(space.embedding, np.cumsum(rows)[:-1])
+    whole = {f"{KERNELS}{number}": part.T[:, :, None, None] for number, part in enumerate(parts)}
+    monkeypatch.setattr(backbone_graph, "read_constants", lambda path, prefix: whole)
+    assert np.array_equal(BackboneGraph(found.path).embedding, space.embedding)
 
 
 def test_the_same_settings_give_the_same_bytes(tmp_path: Path) -> None:
