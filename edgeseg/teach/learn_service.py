@@ -64,7 +64,8 @@ class LearnService:
                     "warning": null | why few planted defects are found,
                     "loss": null | that of `learn_preview`, against what runs}],
          "chosen": per_thousand,
-         "worst": [{"name", "score", "p_value", "decides", "foreign", "oddest", "asks", "kept"}],
+         "worst": [{"name", "score", "p_value", "foreign", "oddest", "asks", "kept",
+                    "threshold_without": null | without it and the higher ones}],
          "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee,
          and what PictureReview.apply adds: what somebody has to look at}
         """

@@ -71,7 +71,7 @@ def taught(fitted, tmp_path):
 def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     judged = taught.judge()
     assert [item["name"] for item in judged["worst"][:2]] == ["g39.png", "g38.png"]
-    assert judged["worst"][0]["decides"]
+    assert [item["threshold_without"] for item in judged["worst"][:4]] == [137, 137, 136, None]
     assert [item["found"] for item in judged["bad"]] == [True, True]
     rows = {row["per_thousand"]: row for row in judged["table"]}
     assert rows[50]["threshold"] == 138
