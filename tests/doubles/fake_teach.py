@@ -465,6 +465,18 @@ class FakeTeach(TeachService):
         self.asked = None
         return self.learning
 
+    def withdraw_asked(self, *, by):
+        self._note("withdraw_asked", by.who, by.name)
+        self.asked = None
+        return {"what": "learn"}
+
+    def withdraw_golden(self, file, *, by):
+        self._note("withdraw_golden", file, by.who, by.name)
+        return {"name": file.rpartition("/")[2]}
+
+    def golden_jpeg(self, file, *, width=0):
+        return encode_jpeg(scene(4, defect=file.startswith("bad/")), quality=80)
+
     def rollback(self, *, who):
         self._note("rollback", who)
         return {"version": 1, "threshold": 6.0}

@@ -103,7 +103,8 @@ def test_what_was_seen_of_one_camera_brings_nothing_back_of_another(browser: Bro
             tab.wait_for("$('held').dataset.part === ''")
         tab.evaluate("$('sources').children[0].click()")
         tab.evaluate(
-            "looked = 0; const before = showScreen; showScreen = (...all) => { before(...all); looked += 1; }"
+            "looked = 0; const before = showScreen;"
+            "showScreen = answer => { before(answer); looked += 1; }"
         )
         tab.wait_for("looked > 2")
         assert tab.evaluate("source === 0 && $('held').dataset.part === ''")
