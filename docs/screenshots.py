@@ -64,6 +64,7 @@ def teach(browser: Browser, work: Path, out: Path) -> None:
         shutil.copytree(good, work / "line3/good", dirs_exist_ok=True)  # as if they were captured
         seen = "[...$('thumbnails').querySelectorAll('img')].slice(0, 6).every(e => e.naturalWidth)"
         tab.wait_for(f"state.good === {GOOD} && $('thumbnails').children.length && {seen}")
+        tab.wait_for("state.parts.different", timeout_s=person.LONG_S)  # which takes its time
         keep(tab, out / "teach-collect.jpg")
         person.fit(tab)
         person.judge(tab)

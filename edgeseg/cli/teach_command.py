@@ -336,7 +336,11 @@ def judgement_lines(judged: dict[str, Any]) -> Iterator[str]:
         yield f"warning: {chosen['warning']}"
     yield "good pictures with the highest scores; look at them, and remove what is not good:"
     for item in judged["worst"][:_WORST]:
-        marks = ("decides the threshold", item["decides"]), ("looks like no other", item["foreign"])
+        without = item["threshold_without"]
+        marks = (
+            (f"threshold {without or 0:.4f} without it and the higher ones", without is not None),
+            ("looks like no other", item["foreign"]),
+        )
         said = ", ".join(words for words, holds in marks if holds)
         yield f"  {item['score']:.4f}  good/{item['name'] or '?'}  {said}".rstrip()
     missed = [item["name"] for item in judged["bad"] if not item["found"]]

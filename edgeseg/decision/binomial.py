@@ -29,9 +29,9 @@ def exact_interval(mistakes: int, trials: int, *, confidence: float = 0.95) -> I
     tail = (1 - confidence) / 2
     low, high = 0.0, 1.0
     if mistakes:
-        low = rate_where(lambda rate: 1 - _at_most(mistakes - 1, trials, rate), tail, rising=True)
+        low = rate_where(lambda rate: 1 - at_most(mistakes - 1, trials, rate), tail, rising=True)
     if mistakes < trials:
-        high = rate_where(lambda rate: _at_most(mistakes, trials, rate), tail, rising=False)
+        high = rate_where(lambda rate: at_most(mistakes, trials, rate), tail, rising=False)
     return Interval(low, high)
 
 
@@ -44,7 +44,7 @@ def rate_quantile(highest: int, count: int, *, share: float) -> float:
     """
     if not 1 <= highest <= count or not 0 < share < 1:
         raise UsageError(f"the {highest}th highest of {count} and a share of {share}: no such rate")
-    return rate_where(lambda rate: 1 - _at_most(highest - 1, count, rate), share, rising=True)
+    return rate_where(lambda rate: 1 - at_most(highest - 1, count, rate), share, rising=True)
 
 
 def rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool = True) -> float:
@@ -59,7 +59,7 @@ def rate_where(chance: Callable[[float], float], wanted: float, *, rising: bool 
     return (low + high) / 2
 
 
-def _at_most(mistakes: int, trials: int, rate: float) -> float:
+def at_most(mistakes: int, trials: int, rate: float) -> float:
     """Return P(X <= mistakes) of a binomial; logarithms, since terms can be below any float."""
     if rate <= 0:
         return 1.0

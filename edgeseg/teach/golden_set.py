@@ -1,14 +1,15 @@
 """The golden pictures of the recipe that runs: copies of a project's own, chosen when it was made.
 
 Whoever takes a picture out of the project says that it is not what it was called. Its golden copy
-still demands that verdict, so the next learning leaves it out.
+still demands that verdict, so the next learning leaves it out. One that was put into the recipe by
+hand is taken out by a copy of it among the removed pictures.
 """
 
 from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 
-from edgeseg.base.errors import RuntimeFailure
+from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.base.files import copy_file, file_sha256
 from edgeseg.base.messages import Message
 from edgeseg.base.progress import Note, ignore
@@ -27,7 +28,7 @@ from edgeseg.runtime.recipes.approval import (
 from edgeseg.runtime.recipes.check_record import CheckRecord
 from edgeseg.runtime.recipes.golden_check import Image, RecipeJudge, approve, prove
 from edgeseg.runtime.recipes.open_judge import open_judge
-from edgeseg.runtime.recipes.recipe import Recipe
+from edgeseg.runtime.recipes.recipe import Recipe, read_recipe
 from edgeseg.teach.project import Project
 from edgeseg.vision.images import images_in, read_image
 
@@ -93,18 +94,31 @@ def golden_is_there(recipe: Recipe, approval: Approval) -> bool:
 
 def withdrawn(project: Project, recipe: Recipe) -> frozenset[str]:
     """Return the golden pictures that people took out of the project since, as `good/001.png`."""
-    removed = project.pictures("removed")
-    return frozenset(
-        picture.file
-        for picture in read_approval(recipe).pictures
-        if _is_removed(project, removed / Path(picture.file).name, picture.file, picture.sha256)
-    )
+    removed: dict[int, list[Path]] = {}  # by size: few are as long as a golden one
+    for path in images_in(project.pictures("removed")):
+        removed.setdefault(path.stat().st_size, []).append(path)
+
+    def is_out(file: str, golden: Path) -> bool:
+        sha256, same = file_sha256(golden), removed.get(golden.stat().st_size, ())
+        return not is_picture_of(project, file, sha256) and any(
+            file_sha256(path) == sha256 for path in same
+        )
+
+    return frozenset(file for file, path in golden_files(recipe) if is_out(file, path))
 
 
-def _is_removed(project: Project, path: Path, file: str, sha256: str) -> bool:
-    if (project.folder / file).is_file() or not path.is_file():
-        return False
-    return file_sha256(path) == sha256  # another picture may have had its name
+def is_picture_of(project: Project, file: str, sha256: str) -> bool:
+    """Tell whether the project itself has a golden picture, where it can be removed."""
+    path = project.folder / file
+    return path.is_file() and file_sha256(path) == sha256
+
+
+def golden_picture(project: Project, file: str) -> Path:
+    """Find a golden picture of the recipe by its name, such as `good/001.png`."""
+    found = dict(golden_files(read_recipe(project.recipe))).get(file)
+    if found is None:
+        raise UsageError(Message("picture_missing", name=file, folder="golden/"))
+    return found
 
 
 def _stage_folders(change: Change, recipe: Recipe) -> Recipe:

@@ -1,6 +1,7 @@
 """Figures by which people choose a false-alarm rate: the table behind the slider."""
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from edgeseg.decision.operating_point import OperatingPoint, guarantee, p_value
 from edgeseg.decision.planted_scores import spots_found
 from edgeseg.decision.prediction import above
 from edgeseg.decision.thresholds import Thresholds
-from edgeseg.teach.planted_warning import planted_warnings, striking
+from edgeseg.teach.planted_warning import falling, planted_warnings, striking
 from edgeseg.teach.report import FitReport
 
 # False alarms in a thousand good parts: the places of the slider.
@@ -28,7 +29,7 @@ def judge_facts(
     places = sorted({*PLACES, wish})
     warnings = planted_warnings(report, places, kept=kept)
     rows = [{**row(report, at), "warning": warnings[at]} for at in places]
-    worst = sorted(report.good, key=lambda item: -item.score)
+    worst = falling(report)
     asked = striking(report, chosen.score)
     return {
         "scores": _histogram(report),
@@ -40,10 +41,10 @@ def judge_facts(
                 "name": item.name,
                 "score": item.score,
                 "p_value": p_value(item.score, scores),
-                "decides": item.score >= chosen.score,
                 "foreign": item.foreign,
                 "asks": item in asked,
-                "oddest": at == 0,
+                "threshold_without": _without(report, at, chosen) if item in asked else None,
+                "oddest": at == 0 and len(scores) > 2,
             }
             for at, item in enumerate(worst)
         ],
@@ -57,6 +58,16 @@ def judge_facts(
         "guarantee": known,
         "sentence": f"{_promise(report.point(wish))}; {known}",
     }
+
+
+def _without(report: FitReport, place: int, chosen: Thresholds) -> float | None:
+    """Compute the threshold without a picture and all higher ones; None where it is no lower."""
+    left = replace(report, good=tuple(falling(report)[place + 1 :]))
+    rate = per_thousand(chosen)
+    if not left.good or report.point(rate).score != chosen.score:  # something else has set it
+        return None
+    without = left.point(rate).score
+    return without if without < chosen.score else None
 
 
 def _smallest(report: FitReport, threshold: float) -> Message | None:

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgeseg.base.errors import UsageError
+from edgeseg.base.messages import Message
 from edgeseg.teach.alarms import KEPT, Alarms
 from edgeseg.teach.background_job import BackgroundJob
 from edgeseg.teach.feedback import Author, Feedback, MarkWord, Who
+from edgeseg.teach.golden_set import golden_picture
 from edgeseg.teach.last_parts import LastParts
 from edgeseg.teach.learner import Learner, check_supervisor
 from edgeseg.teach.marks import Marks, SeenCard
 from edgeseg.teach.missed_marks import MissedMarks
 from edgeseg.teach.picture_review import PictureReview
 from edgeseg.teach.pictures import Pictures
-from edgeseg.teach.project import Project
+from edgeseg.teach.project import Kind, Project
 from edgeseg.teach.rate_choice import RateChoice
 from edgeseg.teach.second_person import Consent, clear_pending, pending_decision
 from edgeseg.teach.thumbnails import ThumbnailCache, shrunk_jpeg
@@ -46,7 +49,7 @@ class LearnService:
         self._parts, self._missed = parts, MissedMarks(project, parts=parts)
         self._thumbnails = ThumbnailCache()
         self._rate_choice = RateChoice(project, versions)
-        self._review = PictureReview(project, pictures.list)
+        self._pictures, self._review = pictures, PictureReview(project, pictures.list)
         self._learner = Learner(
             project,
             versions=versions,
@@ -64,7 +67,8 @@ class LearnService:
                     "warning": null | why few planted defects are found,
                     "loss": null | that of `learn_preview`, against what runs}],
          "chosen": per_thousand,
-         "worst": [{"name", "score", "p_value", "decides", "foreign", "oddest", "asks", "kept"}],
+         "worst": [{"name", "score", "p_value", "foreign", "oddest", "asks", "kept",
+                    "threshold_without": null | without it and the higher ones}],
          "bad": [{"name", "score", "found"}], "guarantee", "sentence": promise and guarantee,
          and what PictureReview.apply adds: what somebody has to look at}
         """
@@ -132,8 +136,9 @@ class LearnService:
          "threshold_old", "threshold_new": number | null, "now_passes": [names],
          "still_found": {"found": n, "of": m}, "sentence",
          "guards": [{"name", "kind": "mark|bad|golden|missed"}] for whose sake pictures are held
-                   back,
-         "golden": [{"name", "kind": "good|bad", "ours": bool}] that it would judge wrong,
+                    back,
+         "golden": [{"name", "kind": "good|bad", "ours": bool, "approved": bool}] that it would
+                   judge wrong, or that nobody has approved,
          "missed": [names] of missed defects, which are learned in place of marks,
          "change": null | {"known": n defects, "found_before", "found_after",
                            "by_others": null | {"found", "of"} (missed ones, each by a model that
@@ -191,6 +196,22 @@ class LearnService:
         clear_pending(self.project)
         return self._missed.withdraw(part_id, by=by)
 
+    def golden_jpeg(self, file: str, *, width: int = 0) -> bytes:
+        """Encode a golden picture of the recipe; `file` is such as `good/001.png`."""
+        return self._thumbnails.jpeg(golden_picture(self.project, file), width=width)
+
+    def withdraw_golden(self, file: str, *, by: Author) -> Facts:
+        """Take a golden picture out of what the next version must get right.
+
+        Returns {"name": of its copy, which `restore` makes one of the project's}.
+        """
+        check_supervisor(by.who)
+        path, kind = golden_picture(self.project, file), _golden_kind(file)
+        name = self._pictures.withdraw_golden(path, kind=kind)
+        clear_pending(self.project)
+        self.project.log("golden_withdraw", picture=file, who=by.who, name=by.name)
+        return {"name": name}
+
     def ask_for_missed(self, missed: Path) -> tuple[str, ...]:
         """Let `learn_preview` be of a folder of missed defects; return the names of new ones."""
         return self._learner.ask_for(missed)
@@ -218,7 +239,21 @@ class LearnService:
             return self._rate_choice.confirm(name)
         return self._learner.confirm(who, name)
 
+    def withdraw_asked(self, *, by: Author) -> Facts:
+        """Take back what waits for a second supervisor; returns {"what"}."""
+        check_supervisor(by.who)
+        asked = pending_decision(self.project)
+        if asked is None:
+            raise UsageError(Message("confirm_nothing"))
+        clear_pending(self.project)
+        self.project.log(f"{asked.what}_withdraw", who=by.who, name=by.name, asked_by=asked.name)
+        return {"what": asked.what}
+
     def rollback(self, *, who: Who) -> Facts:
         """Go back to the version before; returns {"version", "threshold"}."""
         clear_pending(self.project)
         return self._learner.rollback(who)
+
+
+def _golden_kind(file: str) -> Kind:
+    return "bad" if file.startswith("bad/") else "good"

@@ -92,6 +92,7 @@ class Learner:
         self._project, self._versions = project, versions
         self._feedback, self._pictures, self.work = feedback, pictures, work
         self._next = project.folder / "next"
+        self._untold = False  # how the last preview ended, if it was begun and is not there
         busy = Message("learn_under_way")
         self._intent = Intent(project.folder / "announced.json", busy=busy)
         self._go_on()
@@ -101,10 +102,17 @@ class Learner:
         self._versions.check_learnable()
         preview = self._fresh_preview()
         if preview is not None:
+            self._untold = False
             return {"state": "ready", **preview.facts()}
-        if not self.work.running:
-            self.work.start("next", finish=self._keep_preview, sentence=Message("starting"))
+        failed = self._untold and self.work.facts()["state"] in ("failed", "cancelled")
+        if not self.work.running and not failed:
+            self._untold = True
+            around = self._logging_failure("preview_failed")
+            start = Message("starting")
+            self.work.start("next", finish=self._keep_preview, sentence=start, around=around)
         now = self.work.facts()
+        if now["state"] != "running":
+            self._untold = False  # whoever asks again begins anew
         return {"state": now["state"], **_EMPTY, "sentence": now["sentence"]}
 
     def learn(self, who: Who, consent: Consent = NOBODY, *, of: str) -> Facts:
@@ -152,24 +160,29 @@ class Learner:
         """Install the version that was made."""
 
         def install() -> Words:
-            with self._logging_failure():
+            with self._logging_failure("learn_failed"):
                 return self._install(who, consent)
 
         self.work.start_here(install, sentence=Message("run_checking"))
 
     @contextmanager
-    def _logging_failure(self) -> Iterator[None]:
-        """Log a learning that fails to the history, with the names of its pictures."""
+    def _logging_failure(self, event: str) -> Iterator[None]:
+        """Log a learning or a preview that fails to the history, with what was marked."""
         try:
             yield
         except SecondNeededError:
             raise  # who asked stands there already
         except Exception as error:
-            preview = read_preview(self._next)
-            names = [] if preview is None else [item.name for item in preview.would_learn]
-            with suppress(OSError):  # of a full disk, of which the error tells
-                self._project.log("learn_failed", why=words_of(error), names=names)
+            with suppress(OSError, EdgesegError):  # of a full disk, of which the error tells
+                self._project.log(event, why=words_of(error), names=self._names_of(event))
             raise
+
+    def _names_of(self, event: str) -> list[str]:
+        """Name the pictures that were to be learned, or all that were marked."""
+        if event == "preview_failed":
+            return [item.alarm.id for item in self._feedback.items()]
+        preview = read_preview(self._next)
+        return [] if preview is None else [item.name for item in preview.would_learn]
 
     def _permit(self, preview: Preview, consent: Consent) -> None:
         """Refuse what one person alone must not decide."""

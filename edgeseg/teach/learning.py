@@ -79,10 +79,9 @@ class Preview:
     @property
     def sentence(self) -> Message:
         """Summary for people."""
-        if self.golden:
-            return Message(
-                "learn_golden", names=", ".join(item.name for item in self.golden[:_NAMED])
-            )
+        wrong = [item.name for item in self.golden if item.approved]
+        if wrong:
+            return Message("learn_golden", names=", ".join(wrong[:_NAMED]))
         if self.problems:
             return Message("learn_golden_other", why=self.problems[0])
         if self.threshold_new is None:

@@ -7,12 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from edgeseg.base.files import temporary_folder
+from edgeseg.base.files import file_sha256, temporary_folder
 from edgeseg.base.messages import Message
 from edgeseg.decision.judgement import is_alarming
 from edgeseg.decision.lost_defects import Loss
+from edgeseg.runtime.recipes.approval import golden_files, read_approval
 from edgeseg.runtime.recipes.recipe import read_recipe
-from edgeseg.teach.golden_set import prove_beside, withdrawn
+from edgeseg.teach.golden_set import is_picture_of, prove_beside, withdrawn
 from edgeseg.teach.job_progress import JobProgress
 from edgeseg.teach.known_defects import Survey, open_detector
 from edgeseg.teach.project import Project
@@ -27,6 +28,7 @@ class WrongGolden:
     name: str
     kind: Literal["good", "bad"]  # as it was approved
     ours: bool  # the project has it still, where it can be taken out
+    approved: bool = True  # else somebody put it into the recipe since
 
 
 def count_lost(
@@ -72,7 +74,7 @@ def prove_next(
 ) -> tuple[tuple[WrongGolden, ...], tuple[str, ...]]:
     """Do the golden check that decides when it is installed.
 
-    Returns the golden pictures that the new version gets wrong, and all problems in words.
+    Returns the golden pictures that stand against it, and all problems in words.
     """
     job.at("run_checking", Message("run_checking"))
     recipe = read_recipe(project.recipe)
@@ -81,13 +83,20 @@ def prove_next(
         record = prove_beside(recipe, folder / "model.onnx", place, without=without)
     if record.passed:
         return (), ()
-    wrong = (picture for picture in record.pictures if not picture.passed)
-    found = tuple(
-        WrongGolden(
-            name=PurePosixPath(picture.file).name,
-            kind="good" if picture.label == "good" else "bad",
-            ours=(project.folder / picture.file).is_file(),
-        )
-        for picture in wrong
+    approved = {picture.file for picture in read_approval(recipe).pictures}
+    wrong = {picture.file for picture in record.pictures if not picture.passed}
+    found = (
+        _wrong_golden(project, file, path, approved=file in approved)
+        for file, path in golden_files(recipe)
+        if file not in without and (file in wrong or file not in approved)
     )
-    return found, record.problems
+    return tuple(found), record.problems
+
+
+def _wrong_golden(project: Project, file: str, path: Path, *, approved: bool) -> WrongGolden:
+    return WrongGolden(
+        name=PurePosixPath(file).name,
+        kind="good" if file.startswith("good/") else "bad",
+        ours=is_picture_of(project, file, file_sha256(path)),
+        approved=approved,
+    )

@@ -2,8 +2,8 @@
 
 looks, one a picture --GreyCopies--> near-copies are one part --> the first picture of each
 
-Many pictures take seconds to compare, so a thread of low priority counts; until it has ended, what
-was counted last stands.
+Many pictures take seconds to compare, so a thread of low priority counts; until it has ended, no
+number is known.
 """
 
 import threading
@@ -77,14 +77,14 @@ class PartCount:
         self.version = 0  # rises with every count
 
     def get(self, key: object, copies: Mapping[str, PartCopy]) -> CountedParts | None:
-        """Return what was counted last, and count anew if that was of another key."""
+        """Return what was counted if that was of this key; None while it is counted anew."""
         with self._lock:
             if key != self._key and self._thread is None and time.monotonic() >= self._next_s:
                 self._thread = threading.Thread(
                     target=self._run, args=(key, copies), name="parts", daemon=True
                 )
                 self._thread.start()
-            return self._counted
+            return self._counted if key == self._key else None
 
     @property
     def last(self) -> CountedParts | None:

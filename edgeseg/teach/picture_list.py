@@ -54,13 +54,13 @@ class PictureList:
         return {entry.name: entry.mtime_ns / 1e9 for entry in self._of(kind).entries}
 
     def parts(self) -> CountedParts | None:
-        """Return the different parts of the good pictures as last counted; None before."""
-        listed, roi = self._of("good"), self._roi()
+        """Return the different parts of the good pictures; None while they are being counted."""
+        listed, roi, looked = self._of("good"), self._roi(), self._looks.version
         seen = self._looks.get(listed.entries)
         if self._looks.busy:
-            return self._parts.last
+            return None
         copies = {name: picture.copy for name, picture in seen.items()}
-        return self._parts.get((listed.revision, self._looks.version, roi), copies)
+        return self._parts.get((listed.revision, looked, roi), copies)
 
     def report(self) -> FitReport | None:
         """Return the report of the last fit; None if there is none that can be read."""
@@ -168,7 +168,7 @@ def _flags(
     flags = flags_of({name: picture.look for name, picture in seen.items()}, wanted=wanted)
     for name, said in flags.items():
         twin = None if parts is None else parts.twin(name)
-        if twin is not None:
+        if twin in seen:  # and was not removed since the count
             said.insert(0, Message("flag_duplicate", name=twin))
     return flags
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeseg.base.errors import UsageError
-from edgeseg.base.files import write_json
+from edgeseg.base.files import copy_file, write_json
 from edgeseg.base.messages import Message, Setting
 from edgeseg.base.plain import Malformed, parse_object
 from edgeseg.teach.picture_list import PictureList
@@ -99,6 +99,15 @@ class Pictures:
             self._remember(name, kind, "removed")
         return kind
 
+    def withdraw_golden(self, path: Path, *, kind: Kind) -> str:
+        """Copy a golden picture to the removed ones, where `restore` has it; return its name."""
+        with self._lock:
+            target = self._free("removed", _stem(path.name), suffix=path.suffix)
+            origins = {**self._origins(), target.name: kind}
+            write_json(target.parent / _ORIGINS, origins)
+            copy_file(path, target)
+        return target.name
+
     def restore(self, name: str) -> Kind:
         """Restore a removed picture; return its kind."""
         with self._lock:
@@ -159,14 +168,14 @@ class Pictures:
         folder = " or ".join(f"{kind}/" for kind in kinds)
         raise UsageError(Message("picture_missing", name=name, folder=folder))
 
-    def _free(self, kind: Kind, stem: str) -> Path:
+    def _free(self, kind: Kind, stem: str, *, suffix: str = ".png") -> Path:
         """Find a name that no picture of any kind has, so that removed ones can come back."""
         folder = self._project.pictures(kind)
         folder.mkdir(parents=True, exist_ok=True)
         folders = [self._project.pictures(each) for each in KINDS]
-        name, number = f"{stem}.png", 2
+        name, number = f"{stem}{suffix}", 2
         while any((each / name).exists() for each in folders):
-            name, number = f"{stem}-{number}.png", number + 1
+            name, number = f"{stem}-{number}{suffix}", number + 1
         return folder / check_picture_name(name)
 
     def _same_stem(self, kind: Kind, stem: str) -> list[Path]:

@@ -4,21 +4,39 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from edgeseg.base.messages import Message
+from edgeseg.decision.deciding_images import apart_count, deciding_count
 from edgeseg.decision.operating_point import OperatingPoint
 from edgeseg.teach.report import FitReport, GoodScore
 
 LOW = 0.8  # of the planted defects: a smaller share needs a word
 FEW_PARTS = 20
-MOST_DECIDING = 6  # pictures that one looks at one by one
 _MATTERS = 0.1  # of the planted defects
 _NAMED = 3
 
 
 def striking(report: FitReport, threshold: float) -> list[GoodScore]:
     """List the good pictures that set the threshold or look like no other, the oddest first."""
-    falling = sorted(report.good, key=lambda item: -item.score)
-    deciding = [item for item in falling if item.score >= threshold][:MOST_DECIDING]
-    return [item for item in falling if item.foreign or item in deciding]
+    scores, _ = report.of_parts()
+    deciding = _highest(report, deciding_count(scores, threshold))
+    return [*deciding, *(item for item in falling(report)[len(deciding) :] if item.foreign)]
+
+
+def falling(report: FitReport) -> list[GoodScore]:
+    """Sort the good pictures by their scores, the highest first."""
+    return sorted(report.good, key=lambda item: -item.score)
+
+
+def _highest(report: FitReport, parts: int) -> list[GoodScore]:
+    """List the pictures with the highest scores, until they show so many parts."""
+    shown: list[GoodScore] = []
+    seen: set[int] = set()
+    for place, item in enumerate(falling(report)):
+        part = -1 - place if item.part is None else item.part
+        if len(seen) == parts and part not in seen:
+            break
+        seen.add(part)
+        shown.append(item)
+    return shown
 
 
 def planted_warnings(
@@ -43,7 +61,7 @@ def _warning(
     if chosen.recall is None or chosen.recall >= LOW:
         return None
     share = _percent(chosen.recall)
-    odd = [item for item in striking(report, chosen.score) if item.name not in kept]
+    odd = _apart(report, chosen.score, kept)
     without = _recall_without(report, odd, chosen)
     if without >= chosen.recall + _MATTERS:
         return Message(
@@ -55,6 +73,17 @@ def _warning(
         return Message("planted_low_vary", n=share)
     rate = 1000 * better.requested_rate
     return Message("planted_low_rate", n=share, n_rate=rate, n_more=_percent(better.recall))
+
+
+def _apart(report: FitReport, threshold: float, kept: Container[str]) -> list[GoodScore]:
+    """List the pictures that stand apart from the others, of those that nobody has looked at."""
+    left = tuple(item for item in report.good if item.name not in kept)
+    if not left:
+        return []
+    new = replace(report, good=left)
+    scores, _ = new.of_parts()
+    first = _highest(new, apart_count(scores, most=deciding_count(scores, threshold)))
+    return [*first, *(item for item in falling(new)[len(first) :] if item.foreign)]
 
 
 def _recall_without(report: FitReport, out: list[GoodScore], chosen: OperatingPoint) -> float:

@@ -117,7 +117,8 @@ class TeachService(LearnService):
          "capturing": "off|trigger|parts",
          "auto": {"taken": n since then, "sentence": what it waits for, "empty": "" | a name of the
                   view that counts as empty}, "good": n, "bad": n, "removed": n,
-         "parts": {"different": n of parts on the good pictures | null, "needed": n for the rate,
+         "parts": {"different": n of parts on the good pictures | null while they are counted,
+                   "pictures": n that were counted | null, "needed": n for the rate,
                    "per_thousand"}, "look": n pictures of the fit that nobody has looked at,
          "fit": {"state": "none|running|done|failed|cancelled", "share": 0..1, "sentence",
                  "setting": null | {"name", "value"} that a failure is about,
@@ -363,6 +364,7 @@ class TeachService(LearnService):
         counted, rate = self._pictures.list.parts(), self.project.settings().rate
         return {
             "different": None if counted is None else counted.count,
+            "pictures": None if counted is None else len(counted.first),
             "needed": needed_images(rate),
             "per_thousand": round(1000 * rate, 3),
         }

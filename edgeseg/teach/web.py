@@ -94,6 +94,14 @@ class PictureRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GoldenRequest:
+    """A golden picture to be taken out, and who says so."""
+
+    file: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegionRequest:
     """The region to look at."""
 
@@ -210,6 +218,10 @@ def _reads(service: TeachService, access: Access) -> Iterator[tuple[str, Reply]]
         lambda asked: jpeg_answer(service.map_jpeg(check_picture_name(asked.caught[0]))),
     )
     yield r"/teach/alarms/([^/]+)", alarm
+    yield (
+        r"/teach/golden/(good/[^/]+|bad/[^/]+)",
+        lambda asked: jpeg_answer(service.golden_jpeg(asked.caught[0], width=_width(asked))),
+    )
     yield "/teach/marks", lambda asked: page_answer(service.marks())
     yield "/teach/history", history
 
@@ -297,6 +309,16 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
         name = asked.values(PictureRequest, '{"name": "PICTURE"}').name
         return page_answer(service.keep(check_picture_name(name), who=asked.role))
 
+    def withdraw_golden(asked: Request) -> Answer:
+        said = asked.values(GoldenRequest, '{"file": "good/PICTURE", "name": "WHO"}')
+        by = Author(who=asked.role, name=check_name_of_person(said.name))
+        return page_answer(service.withdraw_golden(said.file, by=by))
+
+    def withdraw_asked(asked: Request) -> Answer:
+        name = asked.values(PersonRequest, '{"name": "WHO"}').name
+        by = Author(who=asked.role, name=check_name_of_person(name))
+        return page_answer(service.withdraw_asked(by=by))
+
     yield "/teach/keep", keep
     yield "/teach/remove", by_name(service.remove)
     yield "/teach/restore", by_name(service.restore)
@@ -311,6 +333,8 @@ def _supervisors_actions(service: TeachService) -> Iterator[tuple[str, Reply]]:
     yield "/teach/learn", learn
     yield "/teach/learn/cancel", cancel_learn
     yield "/teach/confirm", confirm
+    yield "/teach/confirm/withdraw", withdraw_asked
+    yield "/teach/golden/withdraw", withdraw_golden
     yield "/teach/rollback", rollback
 
 

@@ -58,7 +58,9 @@ def test_from_photos_to_a_recipe(taught_once):
     folder, done = taught_once
     assert "40 of 40 good pictures are new" in done.stderr
     assert "50 *" in done.stdout
-    assert "139.0000  good/g39.png  decides the threshold" in done.stdout
+    assert (
+        "139.0000  good/g39.png  threshold 137.0000 without it and the higher ones" in done.stdout
+    )
     assert "1 of 2 bad pictures are found; missed: b120.png" in done.stdout
     assert "golden pictures: 9 golden pictures as approved" in done.stderr
     assert f"next: edgeseg stream --recipes {folder / 'recipes'} --source 0" in done.stderr

@@ -116,7 +116,12 @@ class FakeTeach(TeachService):
             "capturing": self.capturing,
             "auto": self.auto,
             **{kind: len(names) for kind, names in self.kept.items()},
-            "parts": {"different": self._different(), "needed": 49, "per_thousand": 20.0},
+            "parts": {
+                "different": self._different(),
+                "pictures": None if self._different() is None else len(self.kept["good"]),
+                "needed": 49,
+                "per_thousand": 20.0,
+            },
             "look": self._waiting(),
             "fit": self.fit,
             "model": self.model and {**self.model, "before": self.before},
@@ -272,7 +277,7 @@ class FakeTeach(TeachService):
                 "name": name,
                 "score": 5.5 - 0.2 * at,
                 "p_value": (at + 1) / 60,
-                "decides": at < 2,
+                "threshold_without": 5.4 - 0.2 * at if name in asked else None,
                 "foreign": at == 0,
                 "oddest": at == 0,
                 "asks": name in asked,
@@ -289,6 +294,7 @@ class FakeTeach(TeachService):
             "worst": good,
             "bad": [{"name": n, "score": 13.0, "found": True} for n in self.kept["bad"]],
             "images": self.fitted,
+            "parts": self.fitted,
             "asks": asked,
             "waiting": self._waiting(),
             "gone": gone,
@@ -458,6 +464,18 @@ class FakeTeach(TeachService):
         self._note("confirm", who, name)
         self.asked = None
         return self.learning
+
+    def withdraw_asked(self, *, by):
+        self._note("withdraw_asked", by.who, by.name)
+        self.asked = None
+        return {"what": "learn"}
+
+    def withdraw_golden(self, file, *, by):
+        self._note("withdraw_golden", file, by.who, by.name)
+        return {"name": file.rpartition("/")[2]}
+
+    def golden_jpeg(self, file, *, width=0):
+        return encode_jpeg(scene(4, defect=file.startswith("bad/")), quality=80)
 
     def rollback(self, *, who):
         self._note("rollback", who)

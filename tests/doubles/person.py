@@ -44,6 +44,11 @@ def judge(tab: Tab) -> None:
     """Until each picture that sets the threshold was looked at, with its map, and kept."""
     tab.click("#fit-next")
     tab.wait_for("!$('judged').hidden && document.querySelector('#look img')?.naturalWidth")
+    keep_all(tab)
+
+
+def keep_all(tab: Tab) -> None:
+    """Say of each picture that is asked for that it is good."""
     while waiting := tab.evaluate("judged.waiting"):
         tab.click("#look .asks .actions button")
         tab.wait_for(f"judged.waiting < {waiting}")

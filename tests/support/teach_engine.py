@@ -1,7 +1,9 @@
 """Teaching with the brightness model: a picture's score is its brightest pixel, so all is known.
 
 `CHILD` is the service's child process with this engine in place of the real one. A good picture
-called slow.png lets it take as long as a test needs; one called broken.png makes it fail.
+called slow.png lets it take as long as a test needs; one called broken.png makes it fail. Ranks
+make its thresholds, which are then scores of pictures; `TAIL_CHILD` makes them as a fit does by
+default, by the tail of all.
 """
 
 import sys
@@ -19,7 +21,7 @@ from edgeseg.base.errors import EdgesegError
 from edgeseg.data.datasets import open_dataset
 from edgeseg.decision.calibration import Calibration, GoodImageScores, calibrate
 from edgeseg.decision.planted_scores import PlantedScores
-from edgeseg.decision.score_origin import ScoreOrigin
+from edgeseg.decision.score_origin import Promise, ScoreOrigin
 from edgeseg.decision.score_statistics import ScoreStatistics
 from edgeseg.fitting.spaces import settle_geometry
 from edgeseg.modelfile.container import seal_header
@@ -36,11 +38,18 @@ if TYPE_CHECKING:
     import pytest
 
 SIZE_HW = (32, 48)
-_START = (
-    f"import sys; sys.path.insert(0, {str(REPO)!r}); "
-    "from tests.support.teach_engine import main; sys.exit(main())"
-)
-CHILD = (sys.executable, "-c", _START)
+
+
+def _child(promise: Promise) -> tuple[str, ...]:
+    start = (
+        f"import sys; sys.path.insert(0, {str(REPO)!r}); "
+        f"from tests.support.teach_engine import main; sys.exit(main({promise!r}))"
+    )
+    return (sys.executable, "-c", start)
+
+
+CHILD, TAIL_CHILD = _child("conformal"), _child("tail")
+_used: list[Promise] = ["conformal"]
 
 
 def part(brightest: int, *, seed: int = 0) -> NDArray[np.uint8]:
@@ -89,7 +98,7 @@ def _artefact(
     calibration = calibrate(
         good,
         false_alarm_rate=rate,
-        promise="conformal",
+        promise=_used[-1],
         origin=ScoreOrigin(kind="cross"),
         expected_d2=1.0,
         measured_d2=1.0,
@@ -211,8 +220,9 @@ def use_engine(patch: "pytest.MonkeyPatch") -> None:
         patch.setattr(engine, each.__name__, each)
 
 
-def main() -> int:
+def main(promise: Promise) -> int:
     """The child process."""
+    _used.append(promise)
     for each in ENGINE:
         setattr(engine, each.__name__, each)
     return background_job.main()

@@ -1,7 +1,7 @@
 """The teaching page in a browser, over a service that answers at once, or over a real one."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -80,11 +80,13 @@ def keep(tab: Tab, name: str, tmp_path: Path) -> None:
 
 
 @contextmanager
-def taught(folder: Path, source: str) -> Iterator[tuple[TeachService, str]]:
+def taught(
+    folder: Path, source: str, *, child: Sequence[str] = CHILD, rate: float = 0.05
+) -> Iterator[tuple[TeachService, str]]:
     """A new project at a camera, and its page."""
     project = Project.open_or_create(folder)
-    project.store(replace(project.settings(), source=source, rate=0.05))
-    service = TeachService(project, child=CHILD)
+    project.store(replace(project.settings(), source=source, rate=rate))
+    service = TeachService(project, child=child)
     service.open_camera()
     errors: list[tuple[str, str]] = []
     server = serve(

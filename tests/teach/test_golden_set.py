@@ -8,15 +8,19 @@ import pytest
 from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.backends.model_file import file_metadata
 from edgeseg.runtime.recipes.recipe import read_recipe
+from edgeseg.teach.feedback import Author
 from edgeseg.teach.fit_job import fit
 from edgeseg.teach.golden_set import withdrawn
 from edgeseg.teach.pictures import Pictures
 from edgeseg.teach.project import Project
+from edgeseg.teach.service import TeachService
 from edgeseg.teach.versions import Versions
 from edgeseg.vision.images import write_image
 from tests.support.messages import refuses, says
 from tests.support.teach_engine import LISTENER, part, use_engine, write_project
 from tests.teach.test_learner import GOOD, opened, previewed_now, said
+
+BOSS = Author(who="supervisor", name="Bob")
 
 
 def fit_and_install(project: Project, folder: Path) -> None:
@@ -131,8 +135,49 @@ def test_a_preview_says_what_the_golden_check_would_refuse(project, monkeypatch)
     preview = learner.preview()
     says(preview["sentence"], "learn_golden_other", why=preview["problems"][0])
     assert "never-approved.png" in preview["problems"][0]
+    unknown = {"name": "never-approved.png", "kind": "good", "ours": False, "approved": False}
+    assert preview["golden"] == [unknown]
     with refuses(UsageError, "learn_golden_other"):
         learner._install("supervisor")
     monkeypatch.setattr(type(learner), "_permit", lambda *_: None)
     with refuses(RuntimeFailure, "learn_golden_other"):  # and so it is, without a preview
         Versions(project).install_learned(project.folder / "next/model.onnx")
+    Pictures(project).withdraw_golden(
+        project.recipe / "golden/good/never-approved.png", kind="good"
+    )
+    previewed_now(project)
+    assert opened(project.folder).preview()["problems"] == ()
+    learn(project)
+    assert "never-approved.png" not in golden(project, "good")
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_golden_picture_placed_by_hand_is_withdrawn_and_learning_goes_on(project, taken):
+    """It demands that 147 is bad, and people say that 150 is good."""
+    said(project, GOOD, "good", who="supervisor", person="Ada")
+    for known in ("b145.png", "b160.png"):
+        Pictures(project).remove(known)
+    write_image(project.recipe / "golden/bad/hand placed.png", part(147, seed=9))
+    if taken:
+        write_image(project.pictures("removed") / "hand-placed.png", part(99))
+    previewed_now(project)
+    guards = opened(project.folder).preview()["guards"]
+    assert guards == [{"name": "hand placed.png", "kind": "golden"}]
+    service = TeachService(project)
+    assert service.golden_jpeg("bad/hand placed.png", width=20).startswith(b"\xff\xd8")
+    with refuses(UsageError, "picture_missing"):
+        service.withdraw_golden("bad/../../project.toml", by=BOSS)
+    with refuses(UsageError, "needs_supervisor"):
+        service.withdraw_golden("bad/hand placed.png", by=Author(who="operator", name="Ann"))
+    kept = service.withdraw_golden("bad/hand placed.png", by=BOSS)["name"]
+    out = withdrawn(project, read_recipe(project.recipe))
+    assert out == {"bad/b145.png", "bad/b160.png", "bad/hand placed.png"}
+    (line,) = service.history(most=1)
+    assert (line["event"], line["picture"]) == ("golden_withdraw", "bad/hand placed.png")
+    assert (line["who"], line["name"]) == ("supervisor", "Bob")
+    previewed_now(project)
+    preview = opened(project.folder).preview()
+    assert [item["name"] for item in preview["would_learn"]] == [GOOD]
+    assert preview["problems"] == ()
+    assert service.restore(kept) == {"name": kept, "kind": "bad"}
+    service.close()

@@ -54,6 +54,9 @@ def test_parts_that_are_still_being_counted_are_not_made_up(site: Site) -> None:
     site.fake._different = lambda: None
     tab = site.open("collect")
     tab.wait_for("$('parts-count').innerText.startsWith('1 pictures; different parts are being')")
+    assert tab.text("#parts-goal").startswith("Collect at least 20 different parts.")
+    tab.evaluate("speak('de')")
+    tab.wait_for("$('parts-count').innerText.startsWith('1 Bilder; verschiedene Teile werden gez')")
 
 
 @pytest.mark.parametrize("size_wh", [DESK, HAND, HALL])

@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from edgeseg.base.messages import Message
+from edgeseg.vision.images import write_image
+from tests.doubles.chromium import Browser
 from tests.doubles.fake_teach import WIDTH
-from tests.support.teach_site import DESK, HALL, HAND, Site, keep
+from tests.doubles.person import LONG_S, fit
+from tests.support.teach_engine import TAIL_CHILD, part
+from tests.support.teach_site import DESK, HALL, HAND, Site, keep, taught
 
 WEAK = Message("planted_low_pictures", n=23, names="good-0001.png, good-0002.png", n_without=81)
 
@@ -105,3 +109,39 @@ def test_after_a_fit_the_way_leads_to_the_pictures(site: Site) -> None:
     tab.wait_for("$('fit-end').innerText === 'Fitted. Look at 2 pictures first.'")
     tab.click("#fit-next")
     tab.wait_for("tab === 'judge' && !$('look-card').hidden")
+
+
+@pytest.mark.parametrize(("language", "size_wh"), [("en", HAND), ("de", DESK)])
+def test_two_defective_parts_among_forty_are_asked_for_though_the_threshold_is_above_them(
+    browser: Browser, tmp_path: Path, language: str, size_wh: tuple[int, int]
+) -> None:
+    slipped = {"x.png": 152, "y.png": 150}  # 1.3 times the usual score
+    scores = {f"g{at:02d}.png": 100 + at for at in range(38)} | slipped
+    with taught(tmp_path / "line3", "", child=TAIL_CHILD, rate=0.02) as (service, url):
+        for name, score in scores.items():
+            write_image(service.project.pictures("good") / name, part(score, seed=score))
+        tab = browser.open(url, size_wh=size_wh)
+        tab.wait_for("document.documentElement.dataset.ready")
+        tab.evaluate(f"speak({language!r})")
+        fit(tab)
+        tab.click("#fit-next")
+        tab.wait_for("document.querySelectorAll('#look .asks').length === 3", timeout_s=LONG_S)
+        assert tab.evaluate("judged.threshold") > 152
+        names = "[...document.querySelectorAll('#look li')].map(li => li.innerText.split('\\n')[0])"
+        assert tab.evaluate(names) == ["x.png", "y.png", "g37.png"]
+        odder = {"en": "odder than all 39 other", "de": "auffälliger als alle 39 anderen"}
+        assert odder[language] in tab.text("#look li")
+        assert "x.png, y.png (" in tab.text("#weak")
+        tab.wait_for("document.querySelector('#look img')?.naturalWidth")
+        keep(tab, f"two-in-forty-{size_wh[0]}-{language}", tmp_path)
+        for left in (2, 1):
+            tab.click("#look .asks .actions button:nth-child(2)")
+            tab.wait_for(f"document.querySelectorAll('#look .asks').length === {left}")
+        tab.click("#fit-again")
+        fit(tab)
+        tab.click("#fit-next")
+        tab.wait_for("judged?.threshold < 150 && $('weak').innerText !== ''")
+        assert ".png" not in tab.text("#weak")
+        assert service.count("good") == 38
+        assert browser.problems() == []
+        tab.close()

@@ -1,5 +1,7 @@
 """The Learn card: what stands in the way is seen and taken back where it stands."""
 
+import pytest
+
 from edgeseg.base.messages import Message
 from tests.support.teach_site import Site
 
@@ -21,8 +23,9 @@ def test_a_known_defect_that_holds_pictures_back_is_taken_out_on_the_page(site: 
     tab.wait_for("$('preview').innerText.includes('because of these known defects: 3')")
     cards = "[...document.querySelectorAll('#preview .flagged')]"
     buttons = tab.evaluate(f"{cards}.map(card => card.querySelectorAll('.actions button').length)")
-    assert buttons == [1, 1, 0]
-    tab.wait_for(f"{cards}[0].querySelector('img').naturalWidth")
+    assert buttons == [1, 1, 1]
+    for place in (0, 2):
+        tab.wait_for(f"{cards}[{place}].querySelector('img').naturalWidth")
     tab.click("#preview .flagged .actions button")
     site.called("remove", "bad-0002.png")
     tab.wait_for("$('preview').hidden && document.activeElement === $('learn-preview')")
@@ -41,10 +44,48 @@ def test_golden_pictures_that_would_be_wrong_stand_in_the_preview(site: Site) ->
     }
     tab = site.open("run")
     tab.click("#learn-preview")
-    tab.wait_for("$('preview').innerText.includes('would judge wrong: 2')")
+    tab.wait_for("$('preview').innerText.includes('stand against the next version: 2')")
     assert tab.evaluate("$('learn-start').disabled")  # it would be refused
     tab.click("#preview .flagged .actions button")
     site.called("remove", "good-0003.png")
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [("en", "Somebody put it into the recipe"), ("de", "Jemand hat es in das Rezept gelegt")],
+)
+def test_a_golden_picture_placed_by_hand_is_seen_and_withdrawn(
+    site: Site, language: str, words: str
+) -> None:
+    filled(site)
+    hand = {"name": "by hand.png", "kind": "bad", "ours": False, "approved": False}
+    site.fake.blockers |= {"golden": [hand], "problems": ["bad/by hand.png: was never approved"]}
+    tab = site.open("run")
+    tab.evaluate(f"speak({language!r})")
+    tab.click("#learn-preview")
+    tab.wait_for(f"$('preview').innerText.includes({words!r})")
+    tab.wait_for("document.querySelector('#preview .flagged img').naturalWidth")
+    tab.evaluate("document.querySelectorAll('.person').forEach(one => { one.value = ''; })")
+    tab.click("#preview .flagged .actions button")
+    tab.wait_for("document.activeElement === $('person')")  # a name is asked for first
+    tab.evaluate("$('person').value = 'Bob'")
+    tab.click("#preview .flagged .actions button")
+    site.called("withdraw_golden", "bad/by hand.png", "supervisor", "Bob")
+    tab.wait_for("$('preview').hidden && document.activeElement === $('learn-preview')")
+
+
+def test_what_waits_for_a_second_supervisor_is_withdrawn(site: Site) -> None:
+    filled(site)
+    site.fake.asked = {"what": "learn", "name": "Ada", "when": 0, "sentence": "Look at it"}
+    tab = site.open("run")
+    tab.wait_for("!$('asked').hidden")
+    tab.evaluate("document.querySelector('#asked .person').value = 'Ada'")
+    tab.evaluate("document.querySelector('#asked .person').oninput()")
+    tab.evaluate("speak('de')")
+    assert tab.text("#withdraw-asked") == "Zurücknehmen"
+    tab.click("#withdraw-asked")
+    site.called("withdraw_asked", "supervisor", "Ada")
+    tab.wait_for("$('asked').hidden")
 
 
 def test_a_mark_is_taken_back_in_the_preview(site: Site) -> None:

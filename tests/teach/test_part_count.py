@@ -1,5 +1,7 @@
 """Pictures of one part are shown as such and count once, as a fit counts them."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from edgeseg.fitting.image_pass import _Looks
 from edgeseg.teach.part_count import PartCopy, PartCount, count_parts
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.project import Project, RegionSettings
+from edgeseg.teach.service import TeachService
 from edgeseg.vision.images import write_image
 from edgeseg.vision.part_groups import GreyCopies
 
@@ -57,7 +60,7 @@ def test_a_count_is_made_once_for_the_same_pictures():
     assert count.get("one", copies).count == 1
     assert count.version == 1
     count._next_s = 0.0
-    assert count.get("two", {"a": copies["a"]}).count == 1  # what was counted last, until then
+    assert count.get("two", {"a": copies["a"]}) is None, "that of another list is none of this"
     count.settle()
     assert (count.version, count.last.twin("b")) == (2, None)
 
@@ -79,6 +82,39 @@ def test_a_list_shows_which_pictures_count_once(project):
     assert flags["p1_2.png"] == [Message("flag_duplicate", name="p1_0.png")]
     assert flags["p1_0.png"] == []
     assert {item["name"]: item["flags"] for item in listed.every("good")} == flags
+
+
+def test_a_number_of_other_pictures_is_never_said_of_these(tmp_path):
+    project = Project.open_or_create(tmp_path / "line3")
+    listed = PictureList(project)
+    listed.settle()
+    assert listed.parts().count == 0
+    for name, image in pictures().items():  # as somebody copies a folder in
+        write_image(project.pictures("good") / name, image)
+    listed._parts._next_s = 0.0
+    assert listed.parts() is None, "they are not looked at"
+    listed._looks.settle()
+    assert listed.parts() is None, "they are not counted"
+    listed._parts.settle()
+    assert listed.parts().count == PARTS
+    (project.pictures("good") / "p1_0.png").unlink()
+    listed._parts._next_s = math.inf  # the next count has to wait
+    assert listed.parts() is None
+    flags = {item["name"]: item["flags"] for item in listed.page("good")["items"]}
+    assert not any("p1_0.png" in str(said) for every in flags.values() for said in every)
+    assert str(flags["p0_2.png"][0]).startswith("the part of p0_"), flags["p0_2.png"]
+
+
+def test_a_picture_that_cannot_be_read_is_not_called_a_copy(tmp_path):
+    service = TeachService(Project.open_or_create(tmp_path / "line3"))
+    for number in range(3):
+        write_image(service.project.pictures("good") / f"p{number}.png", picture(number))
+    (service.project.pictures("good") / "q.png").write_bytes(b"no picture")
+    service.state()
+    service._pictures.list.settle()
+    facts = service.state()
+    service.close()
+    assert (facts["good"], facts["parts"]["pictures"], facts["parts"]["different"]) == (4, 3, 3)
 
 
 def test_parts_are_told_apart_where_the_next_fit_looks(project):

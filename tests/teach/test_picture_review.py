@@ -5,6 +5,7 @@ import os
 import pytest
 
 from edgeseg.base.errors import UsageError
+from edgeseg.decision.deciding_images import LEAST
 from edgeseg.teach.picture_list import PictureList
 from edgeseg.teach.picture_review import PictureReview
 from edgeseg.teach.project import Project
@@ -28,7 +29,7 @@ def project(tmp_path):
         GoodScore(name=name, score=score, peak=score, foreign=score > 5)
         for name, score in scores.items()
     )
-    store_report(made.fit, FitReport(when="", images=40, good=good))
+    store_report(made.fit, FitReport(when="", images=40, good=good, promise="tail"))
     return made
 
 
@@ -49,10 +50,10 @@ def test_nothing_waits_before_a_fit(tmp_path):
     assert PictureReview(project, PictureList(project)).waiting(None) == 0
 
 
-def test_both_wait_until_each_is_kept_or_removed(project, review):
-    assert review.waiting(THRESHOLD) == 2
+def test_each_waits_until_it_is_kept_or_removed(project, review):
+    assert review.waiting(THRESHOLD) == LEAST == 3  # both, and the next one
     review.keep("y.png", who="supervisor")
-    assert review.waiting(THRESHOLD) == 1
+    assert review.waiting(THRESHOLD) == 2
     told = review.apply(judged(project))
     assert [(item["name"], item["kept"]) for item in told["worst"][:2]] == [
         ("x.png", False),
@@ -60,7 +61,7 @@ def test_both_wait_until_each_is_kept_or_removed(project, review):
     ]
     assert (told["asks"], told["waiting"], told["gone"]) == (["x.png", "y.png"], 1, 0)
     (project.pictures("good") / "x.png").rename(project.pictures("removed") / "x.png")
-    assert review.waiting(THRESHOLD) == 0
+    assert review.waiting(THRESHOLD) == 1
     told = review.apply(judged(project))
     assert [item["name"] for item in told["worst"]] == ["y.png", "g37.png", "g36.png"]
     assert (told["asks"], told["waiting"], told["gone"], told["new"]) == (["y.png"], 0, 1, 0)
@@ -72,16 +73,17 @@ def test_both_wait_until_each_is_kept_or_removed(project, review):
 def test_what_was_kept_is_known_to_the_next_service(project, review):
     review.keep("x.png", who="supervisor")
     again = PictureReview(project, PictureList(project))
-    assert again.waiting(THRESHOLD) == 1
+    assert again.waiting(THRESHOLD) == 2
 
 
 def test_another_picture_of_that_name_was_not_looked_at(project, review):
     review.keep("x.png", who="supervisor")
+    assert review.waiting(THRESHOLD) == 2
     path = project.pictures("good") / "x.png"
     write_image(path, part(200))
     later_s = path.stat().st_mtime + 3600
     os.utime(path, (later_s, later_s))
-    assert PictureReview(project, PictureList(project)).waiting(THRESHOLD) == 2
+    assert PictureReview(project, PictureList(project)).waiting(THRESHOLD) == 3
 
 
 def test_another_rate_asks_for_what_sets_its_threshold(review):

@@ -111,6 +111,25 @@ def test_one_wrong_word_of_a_supervisor_waits_for_another_supervisor(project):
     assert [each["event"] for each in project.history()] == ["learn_asked", "learn"]
 
 
+def test_what_waits_is_taken_back_by_a_supervisor_and_asked_no_more(project, service):
+    with pytest.raises(SecondNeededError):
+        ask(marked(project, BOLD), Consent(name="Ada"))
+    with refuses(UsageError, "needs_supervisor"):
+        service.withdraw_asked(by=Author(who="operator", name="Ann"))
+    assert service.state()["asked"]["name"] == "Ada"
+    ada = Author(who="supervisor", name="Ada")
+    assert service.withdraw_asked(by=ada) == {"what": "learn"}
+    assert service.state()["asked"] is None
+    line = service.history(most=1)[0]
+    assert (line["event"], line["name"], line["asked_by"]) == ("learn_withdraw", "Ada", "Ada")
+    for refused in (
+        service.withdraw_asked,
+        lambda by: service.confirm(who="supervisor", name="Bob"),
+    ):
+        with refuses(UsageError, "confirm_nothing"):
+            refused(by=ada)
+
+
 def test_good_marks_near_the_threshold_are_learned_as_before(project):
     learner = marked(project, NEAR)
     assert learner.preview()["loss"]["planted_lost"] == 1  # that of 141

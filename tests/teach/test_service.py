@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import time
 from dataclasses import asdict
 
@@ -71,7 +72,7 @@ def taught(fitted, tmp_path):
 def test_a_fit_is_judged_and_a_rate_is_chosen(taught):
     judged = taught.judge()
     assert [item["name"] for item in judged["worst"][:2]] == ["g39.png", "g38.png"]
-    assert judged["worst"][0]["decides"]
+    assert [item["threshold_without"] for item in judged["worst"][:4]] == [137, 137, 136, None]
     assert [item["found"] for item in judged["bad"]] == [True, True]
     rows = {row["per_thousand"]: row for row in judged["table"]}
     assert rows[50]["threshold"] == 138
@@ -153,6 +154,23 @@ def test_a_mark_that_would_pull_the_threshold_past_a_confirmed_defect_is_held_ba
     says(reasons[bold], "held_like_defect", name=defect)
     assert preview["still_found"] == {"found": 3, "of": 3}
     assert taught.state()["feedback"] == {"waiting": 1, "agreed": 2}
+
+
+def test_a_preview_whose_child_dies_is_told_once_and_stands_in_the_history(taught, monkeypatch):
+    taught.mark(alarmed(taught, 150), "good", who="supervisor", name="Ann")
+    dying = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(taught._learner.work, "_command", (sys.executable, "-c", dying))
+    failed = preview_of(taught)
+    assert failed["state"] == "failed"
+    says(failed["sentence"], "work_killed")
+    events = [line["event"] for line in taught.history()]
+    assert events.count("preview_failed") == 1
+    line = taught.history(most=1)[0]
+    assert line["event"] == "preview_failed"
+    says(line["why"], "work_killed")
+    assert [name[:13] for name in line["names"]] == [f"{150:013d}"]
+    monkeypatch.setattr(taught._learner.work, "_command", CHILD)
+    assert preview_of(taught)["state"] == "ready"  # whoever asks again begins anew
 
 
 def test_a_golden_bad_part_holds_back_what_scores_like_it(taught):

@@ -55,6 +55,8 @@ SUPERVISORS = {
     "/teach/learn": ('{"of": "shown", "name": "Ada"}', "[" * 2000),
     "/teach/learn/cancel": ("{}", '{"now": 1}'),
     "/teach/confirm": ('{"name": "Bob"}', '{"name": 3}'),
+    "/teach/confirm/withdraw": ('{"name": "Bob"}', '{"name": 3}'),
+    "/teach/golden/withdraw": ('{"file": "good/a.png", "name": "Bob"}', '{"name": "Bob"}'),
     "/teach/rollback": ("{}", '{"to": NaN}'),
 }
 ACTIONS = {**OPERATORS, **SUPERVISORS}
@@ -73,6 +75,7 @@ READS = (
     "/rejects?head=alarm-002",
     "/parts/0000000000001-000001.jpg",
     "/teach/alarms/alarm-001?width=100",
+    "/teach/golden/bad/b.png?width=100",
     "/teach/marks",
     "/teach/parts",
     "/teach/parts/part-001?width=100",

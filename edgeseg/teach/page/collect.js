@@ -113,11 +113,11 @@ function showAuto() {  // as it is, whatever was pressed
 
 // How many different parts there are: pictures that show one again promise nothing more.
 function showEnough() {
-  const {different, needed, per_thousand: rate} = state.parts, have = Math.min(different ?? 0, state.good);
-  const values = {n: number(state.good), parts: number(have), needed: number(needed), rate: few(rate / 10), left: number(needed - have), few: number(Math.min(FEW, needed))};
-  $("parts-count").textContent = t(!state.good ? "parts_none" : different == null ? "parts_counting" : have < state.good ? "parts_some" : "parts_all", values);
+  const {different, pictures, needed, per_thousand: rate} = state.parts, counting = different == null, have = different ?? 0;
+  const values = {n: number(pictures ?? state.good), parts: number(have), needed: number(needed), rate: few(rate / 10), left: number(needed - have), few: number(Math.min(FEW, needed))};
+  $("parts-count").textContent = t(!state.good ? "parts_none" : counting ? "parts_counting" : have < pictures ? "parts_some" : "parts_all", values);
   $("parts-goal").textContent = t(have >= needed ? "goal_yes" : have < FEW ? "goal_few" : "goal_some", values);
-  $("enough").querySelector("i").style.width = Math.min(100, 100 * have / needed) + "%";
+  if (!counting || !state.good) $("enough").querySelector("i").style.width = Math.min(100, 100 * have / needed) + "%";
 }
 
 function showMeters() {

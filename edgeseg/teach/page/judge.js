@@ -34,7 +34,7 @@ const nearest = (values, wanted) => values.reduce((best, value, index) =>
   Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? index : best, 0);
 const mapOf = name => "/teach/maps/" + encodeURIComponent(name);
 
-const oddness = item => item.oddest ? " · " + t("oddest") : item.p_value == null || item.p_value > .34 ? ""
+const oddness = item => item.oddest ? " · " + t("oddest", {n: number(judged.parts - 1)}) : item.p_value == null || item.p_value > .34 ? ""
   : " · " + t("one_in", {n: number(Math.max(1, Math.round(1 / item.p_value)))});
 
 // What sets the threshold, or looks like no other, stands first: somebody has to say that it is good.
@@ -52,7 +52,7 @@ function showLook() {
 function lookCard(item) {
   return card({picture: mapOf(item.name), title: item.name, kind: item.kept ? "kept" : "asks",
     lines: [said("p", item.name), make("p", {textContent: t("score_is", {score: few(item.score)}) + (item.oddest ? oddness(item) : "")}),
-      item.decides ? make("p", {textContent: t("decides"), className: "flag"}) : null,
+      item.threshold_without == null ? null : make("p", {textContent: t("decides", {score: few(item.threshold_without)}), className: "flag"}),
       item.foreign ? make("p", {textContent: t("foreign"), className: "flag"}) : null],
     actions: [[t(item.kept ? "kept" : "keep"), () => keepPicture(item.name), true, item.kept],
       [t("remove_bad"), async () => { await removePicture(item.name, $("look-card")); await loadJudge(true); goOn(); }, true]]});

@@ -19,6 +19,10 @@ onPress($("confirm"), async () => {
   preview = null;
   showPreview();
 });
+onPress($("withdraw-asked"), async () => {
+  if (!personName()) { complain($("asked"), t("name_needed")); return $("asked").querySelector(".person").focus(); }
+  if (await act("/teach/confirm/withdraw", {name: personName()}, $("asked"))) toast(t("asked_withdrawn"));
+});
 onPress($("learn-cancel"), () => act("/teach/learn/cancel", {}, $("learn")));
 onPress($("rollback"), async () => {
   if (!confirm(t("rollback_sure", {version: state.model.before}))) return;
@@ -56,19 +60,30 @@ function alarmCards(title, items) {  // what was marked, with its picture
 // pictures that the next version would get wrong. Each can be taken back here, if it is an error.
 async function takeBack(name) {
   await removePicture(name, $("learn"));
+  lookAgain();
+}
+async function withdrawGolden(file) {  // one that is in the recipe alone
+  const name = personName();
+  if (!name) { complain($("learn"), t("name_needed")); return $("person").focus(); }
+  if (!await act("/teach/golden/withdraw", {file, name}, $("learn"))) return;
+  toast(t("withdrawn", {name: file}));
+  lookAgain();
+}
+function lookAgain() {
   preview = null;
   showPreview();
   $("learn-preview").focus();
 }
 function knownCard(name, kind, words, ours) {
-  const picture = kind === "mark" ? alarmAt(name) : ours ? `/teach/pictures/${kind}/${encodeURIComponent(name)}` : null;
-  const actions = kind === "mark" ? withdrawals(name, $("learn")) : ours ? [[t(kind === "bad" ? "not_bad" : "not_good"), () => takeBack(name), true]] : [];
-  return card({picture: picture && picture + "?width=320", large: picture, title: name, kind: "flagged", actions,
+  const at = (ours ? "/teach/pictures/" : "/teach/golden/") + `${kind}/${encodeURIComponent(name)}`, picture = kind === "mark" ? alarmAt(name) : at;
+  const actions = kind === "mark" ? withdrawals(name, $("learn")) : ours ? [[t(kind === "bad" ? "not_bad" : "not_good"), () => takeBack(name), true]]
+    : [[t("withdraw_all"), () => withdrawGolden(`${kind}/${name}`), true]];
+  return card({picture: picture + "?width=320", large: picture, title: name, kind: "flagged", actions,
     lines: [said("p", name), make("p", {textContent: t(words)})]});
 }
 const blockers = () => [
-  ...listOf("golden_wrong", preview.golden.map(item => knownCard(item.name, item.kind, "golden_" + item.kind, item.ours))),
-  ...listOf("guards", preview.guards.map(item => knownCard(item.name, item.kind, "guard_" + item.kind, item.kind === "bad")))];
+  ...listOf("golden_wrong", preview.golden.map(item => knownCard(item.name, item.kind, "golden_" + (item.approved === false ? "unknown" : item.kind), item.ours))),
+  ...listOf("guards", preview.guards.map(item => knownCard(item.name, item.kind === "golden" ? "bad" : item.kind, "guard_" + item.kind, item.kind === "bad")))];
 function changeFigures(change) {  // of missed defects
   if (!change) return [];
   const known = found => t("n_of_m", {n: number(found), m: number(change.known)});
@@ -170,5 +185,5 @@ jobs.push(() => {
   if (!asked) return;
   $("asked-who").textContent = t(asked.what === "choose" ? "asked_choose" : "asked_learn", {name: asked.name, time: clock(asked.when)});
   [$("asked-what").textContent, $("asked-what").lang] = spoken(asked);
-  $("confirm").disabled = !isSupervisor();
+  $("confirm").disabled = $("withdraw-asked").disabled = !isSupervisor();
 });

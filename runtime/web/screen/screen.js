@@ -69,10 +69,11 @@ function showHeld(part) {
 }
 
 // The last reject stays until the next one, or until somebody has seen it: by button or Escape.
+const seenKey = () => "seen." + source;  // each source has a last reject of its own
 function seeHeld() {
   const id = $("held").dataset.part;
   if (!id) return;
-  kept("seen", id);
+  kept(seenKey(), id);
   partPlaces.held.clear();
 }
 $("held-seen").onclick = seeHeld;
@@ -133,7 +134,7 @@ function showScreen(answer) {
   showShift(answer);
   if (first) showHeld(null);
   if (first && answer.part) return;  // its verdict comes before all else
-  if (answer.held && answer.held.id !== kept("seen")) partPlaces.held.want(answer.held);
+  if (answer.held && answer.held.id !== kept(seenKey())) partPlaces.held.want(answer.held);
   else { partPlaces.held.clear(); if (!$("held").dataset.part) showHeld(null); }
   if (announcedAlarm === null && !answer.held) announcedAlarm = "";
   countNewRejects(answer.new);

@@ -90,6 +90,27 @@ def test_the_last_reject_is_held_until_the_next_one_or_a_key(
         tab.close()
 
 
+def test_what_was_seen_of_one_camera_brings_nothing_back_of_another(browser: Browser) -> None:
+    with line(browser, sources=2) as run:
+        run.pause()
+        run.part(bad=True)
+        tab = browser.open(run.page.url, size_wh=DESK)
+        tab.wait_for("$('sources').children.length === 2")
+        for source in (0, 1):
+            tab.evaluate(f"$('sources').children[{source}].click()")
+            tab.wait_for("$('held').dataset.part !== '' && $('held-view').querySelector('img')")
+            tab.click("#held-seen")
+            tab.wait_for("$('held').dataset.part === ''")
+        tab.evaluate("$('sources').children[0].click()")
+        tab.evaluate(
+            "looked = 0; const before = showScreen;"
+            "showScreen = answer => { before(answer); looked += 1; }"
+        )
+        tab.wait_for("looked > 2")
+        assert tab.evaluate("source === 0 && $('held').dataset.part === ''")
+        tab.close()
+
+
 def test_an_alarm_is_announced_and_takes_no_focus(browser: Browser) -> None:
     with line(browser) as run:
         run.pause()
