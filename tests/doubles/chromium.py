@@ -266,14 +266,20 @@ class Browser:
         return tab
 
     def problems(self) -> list[str]:
-        """What the pages logged as errors, and exceptions that nobody caught."""
+        """What the pages logged as errors, and exceptions that nobody caught.
+
+        The picture of a part is kept for seconds, and a browser on a busy computer may ask later:
+        the page then shows the next part (docs/screen.md), so that is no problem.
+        """
         problems = []
         for event in self.events:
             entry = event.get("params", {}).get("entry", {})
             if event.get("method") == "Runtime.exceptionThrown":
                 problems.append(str(event["params"]["exceptionDetails"]))
             elif event.get("method") == "Log.entryAdded" and entry.get("level") == "error":
-                problems.append(f"{entry.get('text')} {entry.get('url', '')}")
+                text, url = str(entry.get("text")), str(entry.get("url", ""))
+                if not ("404" in text and "/parts/" in url):
+                    problems.append(f"{text} {url}")
         return problems
 
     def _receive(self) -> dict[str, Any]:
