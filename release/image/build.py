@@ -2,7 +2,7 @@
 service.
 
     python release/image/build.py --arch arm64 --out OUT          # edgeseg-VERSION-arm64.oci.tar
-    python release/image/build.py --arch amd64 --out OUT --check  # built twice, and compared
+    python release/image/build.py --arch both --out OUT --check   # built twice, and compared
 
 Needs Python 3.11, which is the image's own, mmdebstrap and the package index. Nothing of the image
 runs while it is built, so that any computer builds it for both. Two layers: Debian's packages
@@ -84,7 +84,7 @@ _LAUNCHER = (
 def main() -> None:
     """Build, compare if asked, and say what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=MACHINES, required=True)
+    parser.add_argument("--arch", choices=(*MACHINES, "both"), required=True)
     parser.add_argument("--out", type=Path, default=REPO / "dist")
     parser.add_argument("--gstreamer", action="store_true", help="with GStreamer: pipelines")
     parser.add_argument("--check", action="store_true", help="build twice and compare")
@@ -95,18 +95,24 @@ def main() -> None:
         sys.exit("needs mmdebstrap (sudo apt install mmdebstrap)")
     given.out.mkdir(parents=True, exist_ok=True)
     kind = "-gstreamer" if given.gstreamer else ""
-    name = f"edgeseg-{__version__}-{given.arch}{kind}"
     lists = (*BASE, "gstreamer") if given.gstreamer else BASE
-    asked: dict[str, Any] = {"lists": lists, "epoch": commit_time()}
-    image = build_image(given.arch, given.out / f"{name}.oci.tar", **asked)
-    if given.check:
-        with tempfile.TemporaryDirectory(dir=given.out) as scratch:
-            again = build_image(given.arch, Path(scratch) / "again.tar", **asked)
-        if again != image:
-            sys.exit(f"not reproducible:\n{json.dumps([image, again], indent=2)}")
-        image["built"] = 2
-    (given.out / f"{name}.json").write_text(json.dumps(image, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(image, indent=2))
+    make = build_twice if given.check else build_image
+    for arch in MACHINES if given.arch == "both" else (given.arch,):
+        name = f"edgeseg-{__version__}-{arch}{kind}"
+        image = make(arch, given.out / f"{name}.oci.tar", lists=lists, epoch=commit_time())
+        told = json.dumps(image, indent=2)
+        (given.out / f"{name}.json").write_text(told + "\n", encoding="utf-8")
+        print(told)
+
+
+def build_twice(arch: str, target: Path, *, lists: tuple[str, ...], epoch: int) -> dict[str, Any]:
+    """Write the archive; end where it comes out otherwise when it is made again."""
+    image = build_image(arch, target, lists=lists, epoch=epoch)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        again = build_image(arch, Path(scratch) / "again.tar", lists=lists, epoch=epoch)
+    if again != image:
+        sys.exit(f"not reproducible:\n{json.dumps([image, again], indent=2)}")
+    return image | {"built": 2}
 
 
 def build_image(arch: str, target: Path, *, lists: tuple[str, ...], epoch: int) -> dict[str, Any]:
