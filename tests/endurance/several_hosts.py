@@ -217,7 +217,7 @@ def main(count: int, data: Path | None, megabits: int, more: tuple[str, ...], ou
             click.echo(rows[-1], err=True)
             with contextlib.suppress(FileNotFoundError):
                 study.out.unlink()
-    write_rows(out, "hosts", title=f"A fit over {count} hosts", rows=rows)
+    write_rows(out, f"hosts-{count}", title=f"A fit over {count} hosts", rows=rows)
     click.echo(markdown(rows))
     if any(row["same_bytes"] == "NO" for row in rows):
         raise SystemExit("FAILED: a model has other bytes")
