@@ -70,7 +70,7 @@ def main() -> None:
     for name, cpu in PROCESSORS.items():
         steps = STREAMS if name == "cortex-a72" else STREAMS | OTHER_STEPS
         results[name] = run_steps(work, name, cpu, steps)
-    results["commit"] = {"commit": git("rev-parse", "--short", "HEAD").strip()}
+    results["commit"] = {"commit": (shared / "done").read_text(encoding="utf-8")}
     images = [json.loads(path.read_text()) for path in sorted(work.glob("image-*.json"))]
     print(f"wrote {write_report(given.out, results, images)}")
 
@@ -101,7 +101,7 @@ def make_models(data: Path, shared: Path) -> None:
         Path(part).unlink()
         graph = str(shared / f"{backbone}.graph.onnx")
         _run([*run, "export-backbone", graph, "--backbone", backbone])
-    (shared / "done").touch()
+    (shared / "done").write_text(git("rev-parse", "--short", "HEAD").strip(), encoding="utf-8")
 
 
 def make_inside(work: Path, arch: str, name: str, cpu: str | None) -> Inside:

@@ -68,6 +68,7 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
         given = [results[cpu][f"stream {key}"] for cpu in ("cortex-a76", "cortex-a72")]
         cells = [_cells(each, there) for each in given]
         told.append(f"| {model} | {backend} | {' | '.join(cells)} |")
+    told += _backend_lines(x86)
     told += _calibrated_lines(results)
     told += _kernel_lines(_of(x86, "kernels"), _of(arm, "kernels"))
     told += _failure_lines(results)
@@ -75,6 +76,18 @@ def _lines(results: _Results, images: list[dict[str, Any]]) -> list[str]:
     told += [f"| {step} | {a} | {b} |" for step, a, b in _steps(x86, arm)]
     told += _part_lines(_of(x86, "station"), _of(arm, "station"))
     return told + _image_lines(images)
+
+
+def _backend_lines(x86: _Results) -> list[str]:
+    """How far two libraries are apart on one processor, as a measure of the rest."""
+    lines = ["", "## OpenVINO beside ONNX Runtime on x86", ""]
+    lines += ["| model | largest | share | verdicts |", "| --- | --- | --- | --- |"]
+    streamed = _of(x86, "stream")
+    for key, there in streamed.items():
+        model, backend = key.split()
+        if backend == "cpu" and (here := streamed.get(f"{model} openvino")):
+            lines.append(f"| {model} | {_cells(here, there)} |")
+    return lines
 
 
 def _calibrated_lines(results: _Results) -> list[str]:

@@ -12,9 +12,7 @@ what is, stands in /var/lib/dpkg/status.d.
 """
 
 import argparse
-import compileall
 import json
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -75,6 +73,11 @@ _DROPPED = (
 _KEEP_STATUS = (
     'mkdir -p "$1/var/lib/dpkg/status.d"; for deb in "$1"/var/cache/apt/archives/*.deb; do '
     'dpkg-deb -f "$deb" > "$1/var/lib/dpkg/status.d/$(dpkg-deb -f "$deb" Package)"; done'
+)
+_COMPILE = (
+    "import compileall, py_compile, sys; root, code = sys.argv[1:]; "
+    "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH; "
+    "compileall.compile_dir(code, quiet=2, stripdir=root, prependdir='/', invalidation_mode=mode)"
 )
 _LAUNCHER = (
     "#!/usr/bin/python3.11\nimport sys\n\nfrom edgeseg.cli import main\n\nsys.exit(main())\n"
@@ -216,11 +219,18 @@ def put_device(arch: str, folder: Path, *, epoch: int) -> None:
 
 
 def _compile(root: Path, code: Path) -> None:
-    """Write bytecode, which a read-only root could not keep. It asks for no times of sources."""
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(
-        code, quiet=2, stripdir=str(root), prependdir="/", invalidation_mode=mode, workers=1
+    """Write bytecode, which a read-only root could not keep. It asks for no times of sources.
+
+    In a process of its own: bytecode also says which strings the process has interned.
+    """
+    done = subprocess.run(
+        [sys.executable, "-s", "-S", "-c", _COMPILE, str(root), str(code)],
+        env={"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
     )
+    if done.returncode != 0:
+        sys.exit(f"{code} could not be compiled:\n{done.stderr[-3000:]}")
 
 
 def _labels() -> dict[str, str]:
