@@ -184,7 +184,7 @@ def rows_of(packages: Path, folder: Path) -> tuple[str, list[dict[str, Any]]]:
         metadata = write_graph(graphs[name], batch=batch)
         sizes[name] = (batch[2], *metadata.size_hw, 3)
         write_triton(graphs[name], folder / "models", metadata=metadata, name=name)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with serving(packages, folder) as address:
         version = json.load(urllib.request.urlopen(address))["version"]
         for name, size in sizes.items():
