@@ -9,18 +9,10 @@ what inside.py and build.py need, torch, and an hour; nothing of it is timed.
 
 import argparse
 import json
-import os
 import shutil
-import signal
-import socket
-import struct
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,7 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 from arm64_report import write_report
-from build import BASE, build_image
+from arm64_station import NotRun, ask_station
+from build import BASE, build_twice
 from dist import commit_time, git
 from inside import Inside, unpack, what_is_missing
 
@@ -38,7 +31,6 @@ PRECISIONS = ("fp32", "int8")
 BACKENDS = ("cpu", "openvino")
 # With dot products (Raspberry Pi 5, Jetson Orin) and without (Raspberry Pi 4).
 PROCESSORS = {"x86": None, "cortex-a76": "cortex-a76", "cortex-a72": "cortex-a72"}
-TAUGHT = BACKBONES[0]
 # Scores of a graph with ONNX Runtime's kernels for integers, and by the same integers in floats.
 _KERNELS = """
 import json, sys
@@ -60,10 +52,6 @@ FITTED, CALIBRATED, JUDGED = 40, 24, 3  # pictures: for the fit, for calibrate, 
 Step = Callable[[Inside], Any]
 
 
-class NotRun(Exception):
-    """A command inside ended badly or not at all, which is a result: the report shows it."""
-
-
 def main() -> None:
     """Models, images, runs, report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -82,7 +70,7 @@ def main() -> None:
     for name, cpu in PROCESSORS.items():
         steps = STREAMS if name == "cortex-a72" else STREAMS | OTHER_STEPS
         results[name] = run_steps(work, name, cpu, steps)
-    results["commit"] = {"commit": git("rev-parse", "--short", "HEAD").strip()}
+    results["commit"] = {"commit": (shared / "done").read_text(encoding="utf-8")}
     images = [json.loads(path.read_text()) for path in sorted(work.glob("image-*.json"))]
     print(f"wrote {write_report(given.out, results, images)}")
 
@@ -111,15 +99,16 @@ def make_models(data: Path, shared: Path) -> None:
             export = (*run, "export", part, "--precision", precision, "--out", target)
             _run([*export, "--calibrate", str(shared / "good")])
         Path(part).unlink()
-    _run([*run, "export-backbone", str(shared / "graph.onnx"), "--backbone", TAUGHT])
-    (shared / "done").touch()
+        graph = str(shared / f"{backbone}.graph.onnx")
+        _run([*run, "export-backbone", graph, "--backbone", backbone])
+    (shared / "done").write_text(git("rev-parse", "--short", "HEAD").strip(), encoding="utf-8")
 
 
 def make_inside(work: Path, arch: str, name: str, cpu: str | None) -> Inside:
     """The unpacked image, built if it is not there."""
     archive = work / f"{arch}.oci.tar"
     if not archive.is_file():
-        image = build_image(arch, archive, lists=BASE, epoch=commit_time())
+        image = build_twice(arch, archive, lists=BASE, epoch=commit_time())
         (work / f"image-{arch}.json").write_text(json.dumps(image), encoding="utf-8")
     shutil.rmtree(work / name, ignore_errors=True)
     return unpack(archive, work / name, cpu=cpu or "cortex-a76")
@@ -169,19 +158,21 @@ def stream(inside: Inside, model: str, backend: str = "cpu") -> dict[str, Any]:
     told = ("--events", events.name, "--backend", backend, "--threads", "1")
     edgeseg(inside, "stream", "--model", model, "--source", "pictures", *told)
     lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
-    frames = [line for line in lines if line["event"] == "frame"]
-    return {
-        "scores": [line["score"] for line in frames],
-        "verdicts": [line["verdict"] for line in frames],
-        "threshold": frames[0]["threshold"],
-    }
+    return _judged([line for line in lines if line["event"] == "frame"])
 
 
-def predict(inside: Inside) -> dict[str, Any]:
+def predict(inside: Inside, model: str) -> dict[str, Any]:
     """Judge the same pictures one by one, by the graph and without torch."""
-    told = edgeseg(inside, "predict", f"{TAUGHT}-fp32.onnx", "pictures", "--json", "--quiet")
-    lines = [json.loads(line) for line in told.splitlines()]
-    return {key: [line[key] for line in lines] for key in ("score", "verdict")}
+    told = edgeseg(inside, "predict", model, "pictures", "--json", "--quiet")
+    return _judged([json.loads(line) for line in told.splitlines()])
+
+
+def _judged(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "scores": [line["score"] for line in lines],
+        "verdicts": [line["verdict"] for line in lines],
+        "threshold": lines[0]["threshold"],
+    }
 
 
 def calibrate(inside: Inside, model: str, backend: str) -> dict[str, Any]:
@@ -200,100 +191,11 @@ def kernels(inside: Inside, model: str) -> list[list[float]]:
     return [json.loads(line) for line in told.splitlines()]
 
 
-def teach(inside: Inside) -> dict[str, Any]:
+def teach(inside: Inside, backbone: str) -> dict[str, Any]:
     """Fit through the backbone's graph, without torch, and run what was fitted."""
-    graph = ("--backbone", TAUGHT, "--graph", "graph.onnx")
-    edgeseg(inside, "teach", "line3", "--good", "good", *graph)
-    return stream(inside, "line3/fit/model.onnx")
-
-
-def ask_station(inside: Inside) -> dict[str, Any]:
-    """One trigger by Modbus, the page and its health, from outside of the image."""
-    modbus, page = _free_port(), _free_port()
-    words = (
-        "stream", "--model", f"{TAUGHT}-fp32.onnx", "--backend", "cpu", "--threads", "1",
-        "--source", "synthetic:fps=2,height=256,width=256", "--trigger", "modbus",
-        "--trigger-timeout", "60", "--modbus", str(modbus), "--serve", str(page),
-    )  # fmt: skip
-    with _stopped_at_the_end(inside.command(*words)) as alive:
-        url = f"http://127.0.0.1:{page}"
-        _until(alive, lambda: _http(f"{url}/healthz") == 200)
-        plc = _Plc(modbus)
-        _until(alive, lambda: plc.read(0, 1)[0] & 0b11 == 0b11)  # online, trigger ready
-        plc.write(1, 1)
-        _until(alive, lambda: plc.read(0, 1)[0] & 0b1000000)  # results valid
-        trigger, result = plc.read(2, 2), plc.read(4, 2)
-        return {
-            "healthz": _http(f"{url}/healthz"),
-            "page": _http(url),
-            "answers_its_trigger": trigger == result and trigger != (0, 0),
-            "verdict_code": plc.read(6, 1)[0],
-        }
-
-
-class _Plc:
-    """Holding registers over Modbus TCP: function 3 reads, 6 writes."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-
-    def read(self, start: int, count: int) -> tuple[int, ...]:
-        answer = self._ask(struct.pack(">BHH", 3, start, count))
-        return struct.unpack(f">{count}H", answer[2:])
-
-    def write(self, register: int, value: int) -> None:
-        self._ask(struct.pack(">BHH", 6, register, value))
-
-    def _ask(self, request: bytes) -> bytes:
-        self._socket.sendall(struct.pack(">HHHB", 1, 0, len(request) + 1, 1) + request)
-        header = self._receive(7)
-        return self._receive(struct.unpack(">HHHB", header)[2] - 1)
-
-    def _receive(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            data += self._socket.recv(count - len(data)) or sys.exit("the PLC's line was closed")
-        return data
-
-
-@contextmanager
-def _stopped_at_the_end(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """Start the station, and end it as a container service would."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    running = subprocess.Popen(command, text=True, **quiet)
-    try:
-        yield running
-        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGTERM)  # unshare itself does not listen
-        if running.wait(timeout=300) != 0:
-            sys.exit(f"the station did not end well: {running.communicate()[1][-2000:]}")
-    finally:
-        running.kill()
-
-
-def _until(running: subprocess.Popen[str], holds: Any, *, within_s: float = 600) -> None:
-    end = time.monotonic() + within_s
-    while not holds():
-        if running.poll() is not None or time.monotonic() > end:
-            running.kill()
-            sys.exit(f"the station did not answer: {running.communicate()[1][-2000:]}")
-        time.sleep(0.5)
-
-
-def _http(url: str) -> int:
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as refused:
-        return refused.code
-    except OSError:
-        return 0
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+    project, graph = f"taught-{backbone}", f"{backbone}.graph.onnx"
+    edgeseg(inside, "teach", project, "--good", "good", "--backbone", backbone, "--graph", graph)
+    return stream(inside, f"{project}/fit/model.onnx")
 
 
 MODELS = [f"{backbone}-{precision}" for backbone, precision in product(BACKBONES, PRECISIONS)]
@@ -303,9 +205,9 @@ STREAMS: dict[str, Step] = {
 }
 OTHER_STEPS: dict[str, Step] = {
     "doctor": lambda inside: edgeseg(inside, "doctor"),
-    "predict": predict,
-    "teach": teach,
-    "line": ask_station,
+    **{f"predict {name}": partial(predict, model=f"{name}-fp32.onnx") for name in BACKBONES},
+    **{f"teach {name}": partial(teach, backbone=name) for name in BACKBONES},
+    **{f"station {name}": partial(ask_station, model=f"{name}-fp32.onnx") for name in BACKBONES},
     **{
         f"calibrate {model} {backend}": partial(calibrate, model=model, backend=backend)
         for model, backend in product(MODELS, BACKENDS)

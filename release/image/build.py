@@ -2,7 +2,7 @@
 service.
 
     python release/image/build.py --arch arm64 --out OUT          # edgeseg-VERSION-arm64.oci.tar
-    python release/image/build.py --arch amd64 --out OUT --check  # built twice, and compared
+    python release/image/build.py --arch both --out OUT --check   # built twice, and compared
 
 Needs Python 3.11, which is the image's own, mmdebstrap and the package index. Nothing of the image
 runs while it is built, so that any computer builds it for both. Two layers: Debian's packages
@@ -12,9 +12,7 @@ what is, stands in /var/lib/dpkg/status.d.
 """
 
 import argparse
-import compileall
 import json
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -76,6 +74,11 @@ _KEEP_STATUS = (
     'mkdir -p "$1/var/lib/dpkg/status.d"; for deb in "$1"/var/cache/apt/archives/*.deb; do '
     'dpkg-deb -f "$deb" > "$1/var/lib/dpkg/status.d/$(dpkg-deb -f "$deb" Package)"; done'
 )
+_COMPILE = (
+    "import compileall, py_compile, sys; root, code = sys.argv[1:]; "
+    "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH; "
+    "compileall.compile_dir(code, quiet=2, stripdir=root, prependdir='/', invalidation_mode=mode)"
+)
 _LAUNCHER = (
     "#!/usr/bin/python3.11\nimport sys\n\nfrom edgeseg.cli import main\n\nsys.exit(main())\n"
 )
@@ -84,7 +87,7 @@ _LAUNCHER = (
 def main() -> None:
     """Build, compare if asked, and say what came out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", choices=MACHINES, required=True)
+    parser.add_argument("--arch", choices=(*MACHINES, "both"), required=True)
     parser.add_argument("--out", type=Path, default=REPO / "dist")
     parser.add_argument("--gstreamer", action="store_true", help="with GStreamer: pipelines")
     parser.add_argument("--check", action="store_true", help="build twice and compare")
@@ -95,18 +98,24 @@ def main() -> None:
         sys.exit("needs mmdebstrap (sudo apt install mmdebstrap)")
     given.out.mkdir(parents=True, exist_ok=True)
     kind = "-gstreamer" if given.gstreamer else ""
-    name = f"edgeseg-{__version__}-{given.arch}{kind}"
     lists = (*BASE, "gstreamer") if given.gstreamer else BASE
-    asked: dict[str, Any] = {"lists": lists, "epoch": commit_time()}
-    image = build_image(given.arch, given.out / f"{name}.oci.tar", **asked)
-    if given.check:
-        with tempfile.TemporaryDirectory(dir=given.out) as scratch:
-            again = build_image(given.arch, Path(scratch) / "again.tar", **asked)
-        if again != image:
-            sys.exit(f"not reproducible:\n{json.dumps([image, again], indent=2)}")
-        image["built"] = 2
-    (given.out / f"{name}.json").write_text(json.dumps(image, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(image, indent=2))
+    make = build_twice if given.check else build_image
+    for arch in MACHINES if given.arch == "both" else (given.arch,):
+        name = f"edgeseg-{__version__}-{arch}{kind}"
+        image = make(arch, given.out / f"{name}.oci.tar", lists=lists, epoch=commit_time())
+        told = json.dumps(image, indent=2)
+        (given.out / f"{name}.json").write_text(told + "\n", encoding="utf-8")
+        print(told)
+
+
+def build_twice(arch: str, target: Path, *, lists: tuple[str, ...], epoch: int) -> dict[str, Any]:
+    """Write the archive; end where it comes out otherwise when it is made again."""
+    image = build_image(arch, target, lists=lists, epoch=epoch)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        again = build_image(arch, Path(scratch) / "again.tar", lists=lists, epoch=epoch)
+    if again != image:
+        sys.exit(f"not reproducible:\n{json.dumps([image, again], indent=2)}")
+    return image | {"built": 2}
 
 
 def build_image(arch: str, target: Path, *, lists: tuple[str, ...], epoch: int) -> dict[str, Any]:
@@ -210,11 +219,18 @@ def put_device(arch: str, folder: Path, *, epoch: int) -> None:
 
 
 def _compile(root: Path, code: Path) -> None:
-    """Write bytecode, which a read-only root could not keep. It asks for no times of sources."""
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(
-        code, quiet=2, stripdir=str(root), prependdir="/", invalidation_mode=mode, workers=1
+    """Write bytecode, which a read-only root could not keep. It asks for no times of sources.
+
+    In a process of its own: bytecode also says which strings the process has interned.
+    """
+    done = subprocess.run(
+        [sys.executable, "-s", "-S", "-c", _COMPILE, str(root), str(code)],
+        env={"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
     )
+    if done.returncode != 0:
+        sys.exit(f"{code} could not be compiled:\n{done.stderr[-3000:]}")
 
 
 def _labels() -> dict[str, str]:

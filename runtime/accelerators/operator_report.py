@@ -95,6 +95,10 @@ def _constants(outline: GraphOutline) -> dict[str, Any]:
         "largest": None
         if largest is None
         else {"name": largest.name, "tensor": str(largest), "bytes": largest.bytes},
+        "each": [
+            {"name": one.name, "type": one.kind, "shape": list(one.sides), "bytes": one.bytes}
+            for one in outline.constants
+        ],
     }
 
 

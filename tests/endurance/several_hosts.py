@@ -26,6 +26,7 @@ _LONGEST_S = 600.0  # of one fit; longer is a hang
 _OUTAGE_S = 20.0  # of a cable that somebody puts back
 _GRACE_S = 30.0  # for torchrun to follow
 _POLL_S = 0.05
+PLATES = 120  # drawn good images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +194,7 @@ def settings_of(data: Path | None, folder: Path) -> tuple[Path, tuple[str, ...]]
     """The user's data with the defaults of a fit, or drawn pictures and random weights."""
     if data is not None:
         return data, ()
-    made = write_plate(folder / "plate", size_hw=(256, 256), train=120, seed=0)
+    made = write_plate(folder / "plate", size_hw=(256, 256), train=PLATES, seed=0)
     small = ("--backbone", "mobilenet_v3_small", "--weights", "random", "--size", "256")
     return made, (*small, "-k", "32", "--batch-size", "4")
 
@@ -208,7 +209,7 @@ def main(count: int, data: Path | None, megabits: int, more: tuple[str, ...], ou
     """Fit over several hosts, disturb them, and fail if any model has other bytes."""
     if (reason := why_no_hosts()) is not None:
         raise SystemExit(reason)
-    rows = []
+    rows, drawn = [], data is None
     with scratch("hosts") as folder, hosts(count) as machines:
         data, settings = settings_of(data, folder)
         study = Study(data=data, folder=folder, settings=settings + more, processes=count)
@@ -217,7 +218,9 @@ def main(count: int, data: Path | None, megabits: int, more: tuple[str, ...], ou
             click.echo(rows[-1], err=True)
             with contextlib.suppress(FileNotFoundError):
                 study.out.unlink()
-    write_rows(out, "hosts", title=f"A fit over {count} hosts", rows=rows)
+    pictures = f"{PLATES} drawn plates" if drawn else data.name
+    title = f"A fit of {pictures} over {count} hosts: {' '.join(settings + more)}"
+    write_rows(out, f"hosts-{count}", title=title, rows=rows)
     click.echo(markdown(rows))
     if any(row["same_bytes"] == "NO" for row in rows):
         raise SystemExit("FAILED: a model has other bytes")

@@ -176,25 +176,28 @@ def at_once(address: str, graph: Path, frames: NDArray[np.uint8]) -> float:
     return max(apart(graph, frames[index][None], one) for index, one in found.items())
 
 
-def rows_of(packages: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    """Every kind of batch, and callers at once."""
+def rows_of(packages: Path, folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    """The server's version; every kind of batch, and callers at once."""
     random, graphs, sizes = np.random.default_rng(0), {}, {}
     for name, batch in _BATCHES.items():
         graphs[name] = folder / f"{name}.onnx"
         metadata = write_graph(graphs[name], batch=batch)
         sizes[name] = (batch[2], *metadata.size_hw, 3)
         write_triton(graphs[name], folder / "models", metadata=metadata, name=name)
+    rows: list[dict[str, Any]] = []
     with serving(packages, folder) as address:
+        version = json.load(urllib.request.urlopen(address))["version"]
         for name, size in sizes.items():
             frames = random.integers(0, 256, size, np.uint8)
             found = apart(graphs[name], frames, ask(address, name, frames))
-            yield {"model": name, "frames": len(frames), "requests": 1, "apart": found}
+            rows.append({"model": name, "frames": len(frames), "requests": 1, "apart": found})
         frames = random.integers(0, 256, (_AT_ONCE, *sizes["batched"][1:]), np.uint8)
         found = at_once(address, graphs["batched"], frames)
-        yield {"model": "batched", "frames": _AT_ONCE, "requests": _AT_ONCE, "apart": found}
+        told = {"model": "batched", "frames": _AT_ONCE, "requests": _AT_ONCE, "apart": found}
+        rows.append(told)
     runs = [line.split() for line in (folder / "said").read_text().splitlines() if "BATCH" in line]
     most = max(int(words[-1]) for words in runs)
-    click.echo(f"most requests that the server put into one batch: {most}")
+    return version, [row | {"put_together": min(most, row["requests"])} for row in rows]
 
 
 @click.command(context_settings={"show_default": True})
@@ -203,8 +206,8 @@ def rows_of(packages: Path, folder: Path) -> Iterator[dict[str, Any]]:
 def main(packages: Path, out: Path) -> None:
     """Serve small graphs by Triton, and fail if an output differs."""
     with scratch("triton") as folder:
-        rows = list(rows_of(packages, folder))
-    write_rows(out, "served", title="Served by Triton", rows=rows)
+        version, rows = rows_of(packages, folder)
+    write_rows(out, "served", title=f"Served by Triton {version}", rows=rows)
     click.echo(markdown(rows))
     if max(row["apart"] for row in rows) > 1e-6:  # of float32
         raise SystemExit("FAILED: an output differs")

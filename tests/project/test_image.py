@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 
 from tests.support import HANGS_S, REPO
@@ -28,7 +30,8 @@ DEPLOY = REPO / "docs/deploy"
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ModuleType]:
     """Scripts of release/image, which is no package; two of their names are common ones."""
-    before, names = sys.path[:], ("oci", "build", "inside", "arm64_report")
+    before = sys.path[:]
+    names = ("oci", "build", "inside", "arm64_report", "arm64_station")
     sys.path.insert(0, str(IMAGE))
     try:
         return {name: __import__(name) for name in names}
@@ -91,6 +94,23 @@ def test_the_same_files_give_the_same_bytes_and_others_do_not(
     assert archive_of(modules, again, tmp_path / "two.tar").read_bytes() == archive.read_bytes()
     (again / "a").write_text("of A")
     assert archive_of(modules, again, tmp_path / "two.tar").read_bytes() != archive.read_bytes()
+
+
+def test_bytecode_does_not_depend_on_what_the_builder_has_in_memory(
+    modules: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    code = tmp_path / "root/lib"
+    code.mkdir(parents=True)
+    (code / "part.py").write_text('SIGN = "\\xf7"\n')  # one string a letter, whoever has it
+    modules["build"]._compile(tmp_path / "root", code)
+    (compiled,) = code.rglob("*.pyc")
+    alone = compiled.read_bytes()
+    assert b"/lib/part.py" in alone
+    assert str(tmp_path).encode() not in alone
+    compiled.unlink()
+    sys.intern("\xf7")
+    modules["build"]._compile(tmp_path / "root", code)
+    assert compiled.read_bytes() == alone
 
 
 def test_every_digest_of_the_archive_is_that_of_its_content(archive: Path) -> None:
@@ -205,6 +225,102 @@ def test_figures_of_the_report_compare_picture_by_picture(modules: dict[str, Mod
     assert found == {"largest": 0.5, "share": 0.25, "same": 1, "of": 2}
     with pytest.raises(ValueError, match="zip"):
         modules["arm64_report"].compare(arm | {"scores": [1.0]}, x86)
+
+
+def test_a_report_of_all_that_ran_and_of_what_did_not(
+    modules: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    def judged(apart: float, threshold: float) -> dict[str, Any]:
+        scores = [1.0 + apart, 4.0 + apart]
+        return {"scores": scores, "verdicts": ["good", "defect"], "threshold": threshold}
+
+    def part(code: int, score: float) -> dict[str, Any]:
+        return {"code": code, "score": score, "threshold": 2.0}
+
+    x86, arm = (
+        {
+            "stream m-int8 cpu": judged(apart, 2.0),
+            "stream m-int8 openvino": judged(0.25 + apart, 2.0),
+            "doctor": "✓ edgeseg",
+            "predict m": judged(apart, 2.0),
+            "teach m": judged(apart, 2.0),
+            "station m": {"healthz": 200, "page": 200, "parts": {"good-1": part(1, 1 + apart)}},
+            "calibrate m-int8 cpu": judged(apart, 2.0 + apart),
+            "kernels m-int8": [[1.0 + apart, 1.0]],
+        }
+        for apart in (0.0, 0.5)
+    )
+    less = {f"stream m-int8 {backend}": {"failed": "no room"} for backend in ("cpu", "openvino")}
+    results = {"x86": x86, "cortex-a76": arm, "cortex-a72": less, "commit": {"commit": "abc"}}
+    layer = {"what": "Debian", "packed_mb": 1.0, "unpacked_mb": 2.0}
+    image = {"architecture": "arm64", "built": 2, "archive_mb": 1.5, "digest": "sha256:00"}
+    write = modules["arm64_report"].write_report
+    text = write(tmp_path, results, [image | {"layers": [layer]}]).read_text(encoding="utf-8")
+    for line in (
+        "| m-int8 | cpu | 0.5 | 25.00% | 2 of 2 | — | — | — |",
+        "| m-int8 | 0.25 | 12.50% | 2 of 2 |",
+        "| m-int8 | cpu | 0.5 | 0.5 | 25.00% | 2 of 2 | 2.0000 | 2.0000 | 2.5000 |",
+        "| cortex-a72 | stream m-int8 cpu | no room |",
+        "| predict m, without torch | the reference | 0.5 apart, 2 of 2 verdicts the same |",
+        "| m | good-1 | 1 | 1 | 1.0 | 1.5 | 2.0 | 2.0 |",
+        "| arm64 | 2 times | 1.5 | `sha256:00` |",
+    ):
+        assert line in text.splitlines(), line
+
+
+def test_a_plc_and_a_camera_outside_of_the_image_judge_a_good_and_a_bad_part(
+    modules: dict[str, ModuleType], tmp_path: Path
+) -> None:
+    """What is asked of an image, asked of a station of this Python: no namespace is needed."""
+    write_brightness_model(tmp_path / "m.onnx", metadata=brightness_metadata(threshold=102.5))
+    (tmp_path / "pictures").mkdir()
+    for name, grey in (("dent-000", 130), ("dent-001", 140), ("good-002", 100)):
+        cv2.imwrite(str(tmp_path / f"pictures/{name}.png"), np.full((32, 48, 3), grey, np.uint8))
+    place = {"PYTHONPATH": str(REPO), "EDGESEG_STATE": str(tmp_path / "state")}
+    settings = [f"{key}={value}" for key, value in place.items()]
+
+    class Here:
+        volume = tmp_path
+
+        def command(self, *words: str) -> list[str]:
+            run = ["env", f"--chdir={tmp_path}", *settings, sys.executable, "-m", "edgeseg", *words]
+            return ["sh", "-c", '"$@"; exit $?', "sh", *run]  # a parent, as unshare is
+
+    told = modules["arm64_station"].ask_station(Here(), "m.onnx")
+    assert (told["healthz"], told["page"]) == (200, 200)
+    assert told["parts"] == {
+        "good-002": {"of_its_trigger": True, "code": 1, "score": 100.0, "threshold": 102.5},
+        "dent-000": {"of_its_trigger": True, "code": 2, "score": 130.0, "threshold": 102.5},
+    }
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the image's Python is 3.11")
+@pytest.mark.parametrize("arch", ["arm64", "both"])
+def test_images_are_compared_when_asked_and_one_command_makes_both(
+    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    build, made = modules["build"], []
+
+    def build_image(arch: str, target: Path, **_: object) -> dict[str, Any]:
+        made.append(arch)
+        return {"architecture": arch, "digest": digest, "built": 1}
+
+    digest = "sha256:00"
+    monkeypatch.setattr(build, "build_image", build_image)
+    monkeypatch.setattr(build.shutil, "which", lambda _: "mmdebstrap")
+    words = ["build.py", "--arch", arch, "--out", str(tmp_path), "--check"]
+    monkeypatch.setattr(sys, "argv", words)
+    build.main()
+    asked = ["amd64", "arm64"] if arch == "both" else [arch]
+    assert made == [each for each in asked for _ in range(2)]
+    told = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert sorted(one["architecture"] for one in told.values()) == asked
+    assert {one["built"] for one in told.values()} == {2}
+    monkeypatch.setattr(
+        build, "build_image", lambda arch, target, **_: {"digest": target.name, "built": 1}
+    )
+    with pytest.raises(SystemExit, match="not reproducible"):
+        build.main()
 
 
 @pytest.mark.skipif(

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 import edgeseg.runtime
+from edgeseg.export.onnx_export import export_onnx
+from edgeseg.export.options import ExportOptions
 from tests.support import HANGS_S, KEPT, REPO
 from tests.support.fetched_packages import ASSEMBLY, managed_api, node_modules, runtime_headers
+from tests.support.small_models import SHOWN, fit_small, write_plate
 
 PROGRAMS = REPO / "docs" / "languages"
 INVARIANT = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1", "DOTNET_CLI_TELEMETRY_OPTOUT": "1"}
-MODEL = KEPT / "part-fp32.onnx"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -96,14 +98,27 @@ def newest(paths: Iterable[Path]) -> Path | None:
     )
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model that an earlier version wrote, and one of today with all outputs."""
+    folder = tmp_path_factory.mktemp("models")
+    fitted = fit_small(write_plate(folder / "plate"), config=SHOWN)
+    made = export_onnx(
+        fitted, folder / "today.onnx", options=ExportOptions(allow_random_weights=True)
+    )
+    assert {"map_grid", "apart"} <= set(made.metadata.outputs)
+    return {"kept": KEPT / "part-fp32.onnx", "today": folder / "today.onnx"}
+
+
+@pytest.mark.parametrize("kind", ["kept", "today"])
 @pytest.mark.parametrize("language", [node, cpp, csharp], ids=["JavaScript", "C++", "C#"])
 def test_the_same_scores_and_the_same_verdicts(
-    language: Callable[[Path], Run], tmp_path: Path
+    language: Callable[[Path], Run], kind: str, models: dict[str, Path], tmp_path: Path
 ) -> None:
     score = language(tmp_path)
     model = tmp_path / "part.onnx"
     for suffix in (".onnx", ".json"):
-        shutil.copy(MODEL.with_suffix(suffix), model.with_suffix(suffix))
+        shutil.copy(models[kind].with_suffix(suffix), model.with_suffix(suffix))
     detector = edgeseg.runtime.open(model, backend="cpu", allow_random_weights=True)
     height, width = detector.metadata.size_hw
     random = np.random.default_rng(7)
@@ -120,7 +135,7 @@ def test_the_same_scores_and_the_same_verdicts(
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     scores = np.array([line["score"] for line in lines])
     apart = np.abs(scores / expected - 1).max()
-    print(f"{language.__name__}: scores differ by {apart:.1e} of their value at most")
+    print(f"{language.__name__}, {kind}: scores differ by {apart:.1e} of their value at most")
     assert apart < 1e-4
     clear = [value != facts["threshold"]["score"] for value in expected]
     verdicts = ["defect" if value > facts["threshold"]["score"] else "good" for value in expected]

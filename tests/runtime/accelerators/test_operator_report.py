@@ -32,6 +32,11 @@ def test_operators_are_those_that_onnx_counts(path: Path) -> None:
     assert facts["constants"]["count"] == len(arrays)
     assert facts["constants"]["bytes"] == sum(array.nbytes for array in arrays)
     assert facts["constants"]["largest"]["bytes"] == max(array.nbytes for array in arrays)
+    told = {row["name"]: (row["shape"], row["bytes"]) for row in facts["constants"]["each"]}
+    expected = dict(zip((tensor.name for tensor in graph.initializer), arrays, strict=True))
+    assert told == {name: (list(each.shape), each.nbytes) for name, each in expected.items()}
+    for row in facts["constants"]["each"]:
+        assert row["type"] == expected[row["name"]].dtype.name.replace("float32", "float")
     assert facts["dynamic"] == []
     for row in facts["accelerators"]:
         unsure = sum(row["refused"].values()) + sum(row["unknown"].values())

@@ -1,12 +1,16 @@
 """Frames that another program writes: sizes, colours, ends, cuts, and how old they count as."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -14,7 +18,9 @@ from edgeseg.base.errors import RuntimeFailure, UsageError
 from edgeseg.runtime.capture import gstreamer_process, standard_input
 from edgeseg.runtime.capture.sources import parse_source
 from edgeseg.runtime.capture.standard_input import StandardInput
-from tests.support import HANGS_S, KEPT
+from tests.support import HANGS_S, KEPT, REPO
+from tests.support.brightness_model import brightness_metadata, write_brightness_model
+from tests.support.clips import write_clip
 
 real = pytest.mark.skipif(
     shutil.which(gstreamer_process.PROGRAM) is None,
@@ -140,6 +146,46 @@ def test_raw_frames_of_a_pipeline_and_a_size_that_is_not_theirs() -> None:
     assert wrong.returncode == 1
     assert "Error: stdin:97x64: standard input ended within a frame" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+def documented(source: str) -> str:
+    """The command of docs/cameras.md in which a clip goes to this source."""
+    text = (REPO / "docs/cameras.md").read_text(encoding="utf-8")
+    found = re.findall(r"^    (gst-launch-1\.0 (?:.*\\\n)*.*)", text, re.MULTILINE)
+    (command,) = (one for one in found if f"--source {source}" in one)
+    assert " filesrc location=clip.mp4 ! decodebin ! " in command
+    return command
+
+
+@real
+@pytest.mark.parametrize("source", ["-", "stdin:320x240"])
+def test_a_clip_goes_through_the_documented_pipeline(tmp_path: Path, source: str) -> None:
+    """Every frame arrives, in order, and as another decoder shows it."""
+    if subprocess.run(["gst-inspect-1.0", "avdec_mpeg4"], capture_output=True).returncode:
+        pytest.skip("needs a decoder for the clip (sudo apt install gstreamer1.0-libav)")
+    write_clip(tmp_path / "clip.mp4", size_hw=(120, 160), frames=6, codec="mp4v")
+    clip = cv2.VideoCapture(str(tmp_path / "clip.mp4"))
+    shown = [clip.read()[1].mean() for _ in range(6)]
+    assert shown[-1] > shown[0] + 3, "each frame is brighter than the one before"
+    metadata = brightness_metadata(threshold=(shown[0] + shown[-1]) / 2)
+    write_brightness_model(tmp_path / "part.onnx", metadata=metadata)
+    command = documented(source)
+    if "--events -" not in command:
+        command += " --policy every --events -"
+    done = subprocess.run(
+        ["bash", "-c", f'edgeseg() {{ "{sys.executable}" -m edgeseg "$@"; }}\n{command}'],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(REPO)},
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+    )
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    frames = [event for event in events if event["event"] == "frame"]
+    assert [frame["frame"] for frame in frames] == list(range(6))
+    assert [frame["score"] for frame in frames] == pytest.approx(shown, abs=1.0)
+    assert [frames[0]["verdict"], frames[-1]["verdict"]] == ["good", "defect"]
 
 
 @real
