@@ -7,6 +7,7 @@ A synthetic part lies before a folder that is the camera. The teaching page fits
 """
 
 import base64
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ LOOKS = (
 # A defect, with the reject that is held and one in the list; words and picture are of one part.
 STOPPED = """$('verdict').matches('.bad') && $('held-view').querySelector('img')
     && document.querySelector('#alarms img')?.naturalWidth"""
+ROOT = Path(__file__).resolve().parents[1]
 EDGESEG = (sys.executable, "-m", "edgeseg")
 
 
@@ -65,9 +67,12 @@ def teach(browser: Browser, work: Path, out: Path) -> None:
         seen = "[...$('thumbnails').querySelectorAll('img')].slice(0, 6).every(e => e.naturalWidth)"
         tab.wait_for(f"state.good === {GOOD} && $('thumbnails').children.length && {seen}")
         tab.wait_for("state.parts.different", timeout_s=person.LONG_S)  # which takes its time
+        bar = "$('enough').querySelector('i')"
+        tab.wait_for(f"{bar}.offsetWidth === Math.round({bar}.parentNode.clientWidth)")
         keep(tab, out / "teach-collect.jpg")
         person.fit(tab)
         person.judge(tab)
+        tab.evaluate("scrollTo(0, 0)")
         keep(tab, out / "teach-judge.jpg")
         tab.close()
 
@@ -86,8 +91,10 @@ def live(browser: Browser, work: Path, out: Path) -> None:
 
 
 def edgeseg(words: Sequence[str], *, cwd: Path) -> None:
-    """Run a command to its end."""
-    subprocess.run([*EDGESEG, *words], cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+    """Run a command of this checkout to its end."""
+    place = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*EDGESEG, *words]
+    subprocess.run(command, cwd=cwd, env=place, check=True, stdout=subprocess.DEVNULL)
 
 
 def main(out: Path) -> None:

@@ -3,7 +3,7 @@
     python -m tests.endurance.busy_fit            # needs weights, takes some minutes
 
 The fit is that of a project's page: a child that gives way, and never gets less than a floor for
-long. It is made alone, and then beside four endless loops for each core.
+long. It is made beside what runs there already, and then beside four endless loops for each core.
 """
 
 import os
@@ -33,7 +33,7 @@ OUT = Path("bench/results/teach/busy_fit")
 
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
-    """Keep every core busy with others' work while it is entered, each loop a session of its own."""
+    """Keep cores busy while it is entered, each loop by a session of its own."""
     running = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
         for _ in range(loops)
@@ -78,18 +78,17 @@ def fitted(project: Project, *, loops: int) -> dict[str, Any]:
 @click.option("--pictures", default=60)
 @click.option("--out", type=click.Path(path_type=Path), default=OUT)
 def main(graph: Path | None, backbone: str, pictures: int, out: Path) -> None:
-    """Fit alone and beside busy loops; fail if a fit does not end."""
-    rows = []
+    """Fit without and beside busy loops; fail if a fit does not end."""
+    rows, chosen = [], "" if graph is None else str(graph.resolve())
     for loops in (0, LOOPS * (os.cpu_count() or 1)):
         with tempfile.TemporaryDirectory() as folder:
             made = write_plate(Path(folder) / "plate", size_hw=(256, 256), train=pictures, seed=0)
             project = Project.open_or_create(Path(folder) / "line3")
             (made / "train/good").rename(project.pictures("good"))
-            chosen = "" if graph is None else str(graph.resolve())
-            project.change(lambda old: replace(old, backbone=backbone, graph=chosen))
+            project.store(replace(project.settings(), backbone=backbone, graph=chosen))
             rows.append(fitted(project, loops=loops))
             note(str(rows[-1]))
-    title = f"A fit of {pictures} pictures with {backbone}, alone and beside busy loops"
+    title = f"A fit of {pictures} pictures with {backbone} beside busy loops, and without them"
     write_rows(out, "report", title=title, rows=rows)
     if any(row["end"] != "done" for row in rows):
         raise SystemExit("FAILED: a fit did not end")

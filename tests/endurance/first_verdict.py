@@ -76,7 +76,8 @@ def taught(browser: Browser, work: Path) -> dict[str, float]:
         (work / "next.png").replace(camera / "part.png")
         time.sleep(PART_S)
 
-    words = ("--project", str(project), "--source", str(camera), "--graph", str(work / GRAPH))
+    place = ("--project", str(project), "--source", str(camera))
+    words = (*place, "--graph", str(work / GRAPH), "--backbone", "efficientnet_lite1")
     with Page("teach", *words) as page:
         clock = Clock()
         tab = browser.open(page.url, size_wh=person.DESK)
