@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ from edgeseg.export.graph import (
     choice_of_variant,
     initializers,
     quadratic_form,
-    quadratic_forms,
     quiet_logs,
 )
 from edgeseg.export.precision.exact_session import exact_session
@@ -200,39 +200,19 @@ def _each_exactly(
         yield from session.run([output], {INPUT: batch})[0][: len(frames) - number * size]
 
 
-def quantise_forms(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:
-    """Replace each quadratic form by MatMulInteger: int8 factors, a scale per block and column.
+def quantise_form(proto: ModelProto, *, largest: float | NDArray[np.float32]) -> ModelProto:
+    """Replace the score's quadratic form by MatMulInteger: a scale per block and column.
 
     `largest` is the highest absolute value of the centred embedding on good images, for each block
     or for all; the range of the int8 activations is twice that, so that a defect does not saturate
-    at once. Each block has its own scale, so that a block of small values keeps its digits.
+    at once. Each block has its own scale, so that a block of small values keeps its digits. The
+    map's own form stays as it is: OpenVINO takes as long to round it as integers save.
     """
-    for form in quadratic_forms(proto):
-        _quantise_form(proto, form, largest=largest)
-    return check_graph(proto)
-
-
-def _quantise_form(
-    proto: ModelProto, form: NodeProto, *, largest: float | NDArray[np.float32]
-) -> None:
+    form = quadratic_form(proto)
     name = form.input[1]
-    constants = initializers(proto)
-    factor = numpy_helper.to_array(constants[name])  # (B, k, r)
-    column = np.abs(factor).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
-    column = np.maximum(column, np.finfo(np.float32).tiny)
-    reach = np.broadcast_to(np.asarray(largest, np.float32), factor.shape[:1])  # (B,)
-    least = max(float(reach.max()) * _LEAST_REACH, float(np.finfo(np.float32).tiny))
-    reach = np.maximum(reach, np.float32(least))
-    step = (2.0 * reach / 127.0).astype(np.float32)
-    new = {
-        f"{name}_int8": np.rint(factor / column).astype(np.int8),
-        f"{name}_scale": (column * step[:, None, None]).astype(np.float32),
-        f"{name}_step": step,
-        f"{name}_zeros": np.full(step.shape, 128, np.uint8),
-        f"{name}_zero": np.uint8(128),
-    }
-    for constant, value in new.items():
-        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), constant))
+    factor = initializers(proto)[name]
+    for constant, value in _rounded_factor(numpy_helper.to_array(factor), largest).items():
+        proto.graph.initializer.append(numpy_helper.from_array(value, f"{name}_{constant}"))
     quantised = [f"{name}_uint8", f"{name}_int8", f"{name}_zero"]
     steps = [
         ("QuantizeLinear", [form.input[0], f"{name}_step", f"{name}_zeros"], quantised[0]),
@@ -241,7 +221,7 @@ def _quantise_form(
         ("Mul", [f"{name}_float", f"{name}_scale"], form.output[0]),
     ]
     place = list(proto.graph.node).index(form)
-    proto.graph.initializer.remove(constants[name])
+    proto.graph.initializer.remove(factor)
     proto.graph.node.remove(form)
     for offset, (kind, inputs, output) in enumerate(steps):
         node = helper.make_node(kind, inputs, [output], name=f"{name}_{kind.lower()}")
@@ -250,3 +230,22 @@ def _quantise_form(
         if kind == "QuantizeLinear":
             node.attribute.append(helper.make_attribute("axis", 0))
         proto.graph.node.insert(place + offset, node)
+    return check_graph(proto)
+
+
+def _rounded_factor(
+    factor_bkr: NDArray[np.float32], largest: float | NDArray[np.float32]
+) -> dict[str, NDArray[Any]]:
+    tiny = np.finfo(np.float32).tiny
+    column = np.abs(factor_bkr).max(axis=1, keepdims=True) / _LARGEST_WEIGHT  # (B, 1, r)
+    column = np.maximum(column, tiny)
+    reach = np.broadcast_to(np.asarray(largest, np.float32), factor_bkr.shape[:1])  # (B,)
+    reach = np.maximum(reach, np.float32(max(float(reach.max()) * _LEAST_REACH, float(tiny))))
+    step = (2.0 * reach / 127.0).astype(np.float32)
+    return {
+        "int8": np.rint(factor_bkr / column).astype(np.int8),
+        "scale": (column * step[:, None, None]).astype(np.float32),
+        "step": step,
+        "zeros": np.full(step.shape, 128, np.uint8),
+        "zero": np.asarray(128, np.uint8),
+    }

@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
+from edgeseg.export.graph import quadratic_forms
 from edgeseg.export.precision.half import HalfPlan, to_half
-from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_forms
+from edgeseg.export.precision.int8 import Quantiser, Rounding, first_layers, quantise_form
 from edgeseg.export.precision.refit import with_factors
 from edgeseg.model.predictor import Embedder
 from edgeseg.model.reference import ReferenceModel
@@ -78,6 +79,8 @@ def _half(task: Task) -> Iterator[GraphCandidate]:
 
 def _int8(task: Task) -> Iterator[GraphCandidate]:
     factors = "int8" if task.target == "cpu" else "fp16"
+    if task.target == "cpu" and len(quadratic_forms(task.graph)) > 1:
+        factors += f", the map's own {EXACT}"
     backbones = []
     for text, graph in _int8_backbones(task):
         backbones.append((text, graph))
@@ -117,7 +120,7 @@ MAKERS: dict[str, Maker] = {
 
 def _with_form(graph: ModelProto, head: Head, task: Task) -> ModelProto:
     if task.target == "cpu":
-        return quantise_forms(graph, largest=reach(head, task.images))
+        return quantise_form(graph, largest=reach(head, task.images))
     return half_form(graph)
 
 
