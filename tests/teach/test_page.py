@@ -180,7 +180,7 @@ def test_judge_moves_the_threshold(site: Site) -> None:
     tab = site.open("judge")
     tab.wait_for("document.querySelectorAll('#look li').length === 2")
     assert tab.text("#rate-words") == "2 false alarms in a thousand good parts"
-    assert "60 good parts" in tab.evaluate("$('histogram').textContent")
+    assert "60 good pictures" in tab.evaluate("$('histogram').textContent")
     tab.evaluate("$('rate').focus()")
     line = "document.querySelector('#histogram .limit').getAttribute('x1') * 1"
     before = tab.evaluate(line)
