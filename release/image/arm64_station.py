@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class NotRun(Exception):
 
 def ask_station(inside: Inside, model: str) -> dict[str, Any]:
     """Judge a good and a bad picture of the part by Modbus; ask the page and its health."""
-    modbus, page = _free_port(), _free_port()
+    modbus, page = _free_ports(2)
     parts = _a_part_of_each_kind(inside.volume / "pictures")
     with _Camera(parts[0]) as camera:
         words = (
@@ -39,7 +39,7 @@ def ask_station(inside: Inside, model: str) -> dict[str, Any]:
         )  # fmt: skip
         with _stopped_at_the_end(inside.command(*words)) as alive:
             url = f"http://127.0.0.1:{page}"
-            _until(alive, lambda: _http(f"{url}/healthz") == 200)
+            _until(alive, lambda: _listens(modbus) and _http(f"{url}/healthz") == 200)
             plc, answers = Plc(modbus), {}
             for camera.shown in parts:
                 answers[camera.shown.stem] = ask_part(plc, lambda holds: _until(alive, holds))
@@ -175,7 +175,15 @@ def _http(url: str) -> int:
         return 0
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+def _listens(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free together: all are held before one is given back."""
+    with ExitStack() as held:
+        taken = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in taken]
