@@ -158,8 +158,8 @@ class ReferenceModel(nn.Module):
 
     def _sharpen(self, own: Tensor) -> Tensor:
         """Return the factor of the map: where in a frame the map's own distances are large."""
-        # One axis at a time: OpenVINO on ARM splits a sum over two itself, and may lose an axis.
-        mean = (own * self.counted).sum(dim=2, keepdim=True).sum(dim=1, keepdim=True)
+        # One axis, once: OpenVINO makes one sum of two, and on ARM splits it and may lose an axis.
+        mean = (own * self.counted).flatten(1).sum(dim=1).reshape(own.shape[0], 1, 1)
         return ((own + LEAST_DISTANCE) / (mean + LEAST_DISTANCE)) ** SHARPNESS
 
     def mask_ignored(self, cells: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
