@@ -50,7 +50,7 @@ PLANS = {
         backends=BOTH,
     ),
     "peers": ComparisonPlan(
-        categories=COMPARED,
+        categories=CATEGORIES,
         models=tuple(
             OurModel.of(backbone, "edge", ("fp32", "int8"), prefix="edgeseg ")
             for backbone in BACKBONES
