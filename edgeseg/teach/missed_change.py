@@ -41,12 +41,15 @@ class ChangeOfKind:
     @property
     def sentence(self) -> Message:
         """A sentence for people."""
-        values = {"n_all": self.known, "n_now": self.found_before, "n_then": self.found_after}
+        known, now, then = self.known, self.found_before, self.found_after
         if not self.kind:
-            return Message("change_parts", **values)
+            return Message("change_parts", n_all=known, n_now=now, n_then=then)
         if self.found_by_others is None:
-            return Message("change_kind", kind=self.kind, **values)
-        return Message("change_kind_others", kind=self.kind, n=self.found_by_others, **values)
+            return Message("change_kind", kind=self.kind, n_all=known, n_now=now, n_then=then)
+        others = self.found_by_others
+        return Message(
+            "change_kind_others", kind=self.kind, n=others, n_all=known, n_now=now, n_then=then
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
